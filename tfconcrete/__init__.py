@@ -1,0 +1,64 @@
+"""tfconcrete: discrete random variables as ordinary Keras layers.
+
+`import tfconcrete as tfc`. Relaxed or straight-through samples in training, the
+discrete argmax at inference.
+"""
+
+import importlib
+
+import keras
+
+if keras.backend.backend() != "tensorflow":
+    raise ImportError(
+        "tfconcrete runs on Keras 3 with the TensorFlow backend. Received: the "
+        f'"{keras.backend.backend()}" backend. Set the environment variable '
+        'KERAS_BACKEND=tensorflow (or "backend": "tensorflow" in keras.json) before '
+        "Keras is first imported."
+    )
+
+from tfconcrete import (
+    bijectors,
+    calibration,
+    callbacks,
+    diagnostics,
+    distributions,
+    estimators,
+    layers,
+    models,
+    noise,
+    objectives,
+    relaxations,
+    schedules,
+)
+from tfconcrete._version import __version__
+
+# Imported on first use: they bring matplotlib and the serving protos with them.
+_LAZY = ("export", "plots")
+
+__all__ = [
+    "__version__",
+    "bijectors",
+    "calibration",
+    "callbacks",
+    "diagnostics",
+    "distributions",
+    "estimators",
+    "export",
+    "layers",
+    "models",
+    "noise",
+    "objectives",
+    "plots",
+    "relaxations",
+    "schedules",
+]
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return importlib.import_module(f"tfconcrete.{name}")
+    raise AttributeError(f"module 'tfconcrete' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)
