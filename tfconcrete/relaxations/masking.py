@@ -57,8 +57,11 @@ def prepare_logits(logits, class_mask=None, axis=-1):
         mask.set_shape(logits.shape)
         logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
     logits = tf.clip_by_value(logits, FILL, -FILL)
-    top = tf.reduce_max(tf.stop_gradient(logits), axis=axis, keepdims=True)
-    return logits - top, mask
+    logits -= tf.reduce_max(tf.stop_gradient(logits), axis=axis, keepdims=True)
+    if mask is not None:
+        # Again, since a row whose kept logits are all as low as FILL has moved up.
+        logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
+    return logits, mask
 
 
 def zero_masked(value, mask):
