@@ -70,9 +70,12 @@ def check_positive(value, name):
     return value
 
 
-def check_temperature(temperature, name="temperature"):
-    """The rule for every temperature of the package: positive and finite."""
-    return check_positive(temperature, name)
+def check_temperature(temperature, logits_shape=None, name="temperature"):
+    """The rule for every temperature: positive, finite, and broadcast against the logits."""
+    check_positive(temperature, name)
+    if logits_shape is not None and getattr(temperature, "shape", None):
+        check_broadcast(temperature.shape, name, logits_shape, "logits")
+    return temperature
 
 
 def check_number(value, name, expected, minimum=-math.inf, maximum=math.inf):

@@ -32,10 +32,13 @@ def uniform(shape, seed=None):
     >>> tfc.noise.uniform([3], seed=0).shape
     TensorShape([3])
     """
-    words = random_words(shape, as_seed(seed))
+    return open_interval(random_words(shape, as_seed(seed)))
+
+
+def open_interval(words):
+    """uint32 words to float32 in (0, 1): the middle of each word's cell."""
     # A product with a power of two is exact, so fusing it into the sum changes nothing.
-    value = tf.cast(words, tf.float32) * 2.0**-32 + 2.0**-33
-    return tf.minimum(value, _BELOW_ONE)
+    return tf.minimum(tf.cast(words, tf.float32) * 2.0**-32 + 2.0**-33, _BELOW_ONE)
 
 
 def signed_tail(shape, seed):
@@ -46,7 +49,11 @@ def signed_tail(shape, seed):
     Returns:
         `(sign, tail)`, both float32 of shape `shape`; `sign` is -1 or 1.
     """
-    words = random_words(shape, as_seed(seed))
+    return sign_and_tail(random_words(shape, as_seed(seed)))
+
+
+def sign_and_tail(words):
+    """uint32 words to `signed_tail`'s result: the top bit is the sign."""
     sign = tf.where(tf.bitcast(words, tf.int32) < 0, -1.0, 1.0)
     magnitude = tf.bitwise.bitwise_and(words, tf.constant(2**31 - 1, tf.uint32))
     tail = tf.cast(magnitude, tf.float32) * 2.0**-32 + 2.0**-33

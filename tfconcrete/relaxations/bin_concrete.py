@@ -48,9 +48,9 @@ def logit_bin_concrete(logits, temperature, class_mask=None, seed=None):
     >>> tfc.relaxations.logit_bin_concrete(tf.zeros([3]), 2 / 3, seed=0).shape
     TensorShape([3])
     """
-    check_temperature(temperature)
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_binary_logits(logits, class_mask)
+    check_temperature(temperature, working.shape)
     noise = tf.cast(logistic(tf.shape(working), seed), working.dtype)
     y = (working + noise) / tf.cast(temperature, working.dtype)
     return tf.cast(zero_masked(y, mask), logits.dtype)
@@ -74,7 +74,6 @@ def bin_concrete(logits, temperature, class_mask=None, seed=None):
     >>> bool(tf.reduce_all((x > 0) & (x < 1)))
     True
     """
-    check_temperature(temperature)
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_binary_logits(logits, class_mask)
     y = logit_bin_concrete(working, temperature, seed=seed)

@@ -22,8 +22,8 @@ def perturb(logits, temperature, class_mask=None, axis=-1, seed=None):
     Returns:
         `(scores, mask)`, as in `masking.prepare_logits`.
     """
-    check_temperature(temperature)
     working, mask = prepare_logits(logits, class_mask, axis)
+    check_temperature(temperature, working.shape)
     noise = tf.cast(gumbel(tf.shape(working), seed), working.dtype)
     return (working + noise) / tf.cast(temperature, working.dtype), mask
 
