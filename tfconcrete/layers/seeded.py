@@ -53,7 +53,7 @@ class SeededLayer(keras.layers.Layer):
         store[_STATE] = self.seed_generator.state
 
     def load_own_variables(self, store):
-        variables = dict(store.items())
+        variables = {key: store[key] for key in list(store.keys())}
         state = variables.pop(_STATE, None)
         super().load_own_variables(variables)
         if state is not None:
