@@ -14,7 +14,7 @@ ALL = {name: getattr(noise, name) for name in ("uniform", "gumbel", "logistic", 
 def test_uniforms_are_equal_bit_for_bit(shape):
     eager = noise.uniform(shape, seed=3).numpy()
     for compiled in (False, True):
-        traced = tf.function(lambda: noise.uniform(shape, seed=3), jit_compile=compiled)  # noqa: B023
+        traced = tf.function(lambda: noise.uniform(shape, seed=3), jit_compile=compiled)
         np.testing.assert_array_equal(traced().numpy(), eager)
 
 

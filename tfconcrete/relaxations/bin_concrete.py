@@ -7,10 +7,11 @@ and one sigmoid, a quarter of a two-class softmax.
 import tensorflow as tf
 
 from tfconcrete._checks import check_floating, check_mask, check_temperature
+from tfconcrete._dtypes import cast, float_at_least_32
 from tfconcrete._seeds import as_seed
 from tfconcrete.noise import logistic
 from tfconcrete.relaxations.concrete import FLOOR
-from tfconcrete.relaxations.masking import FILL, float_at_least_32, zero_masked
+from tfconcrete.relaxations.masking import FILL, zero_masked
 
 
 def prepare_binary_logits(logits, class_mask=None):
@@ -52,7 +53,7 @@ def logit_bin_concrete(logits, temperature, class_mask=None, seed=None):
     working, mask = prepare_binary_logits(logits, class_mask)
     check_temperature(temperature, working.shape)
     noise = tf.cast(logistic(tf.shape(working), seed), working.dtype)
-    y = (working + noise) / tf.cast(temperature, working.dtype)
+    y = (working + noise) / cast(temperature, working.dtype)
     return tf.cast(zero_masked(y, mask), logits.dtype)
 
 
@@ -99,8 +100,8 @@ def logit_bin_concrete_log_prob(y, temperature, logits):
     """
     check_temperature(temperature)
     y = tf.convert_to_tensor(y)
-    temperature = tf.cast(temperature, y.dtype)
-    a = tf.cast(logits, y.dtype) - temperature * y
+    temperature = cast(temperature, y.dtype)
+    a = cast(logits, y.dtype) - temperature * y
     return tf.math.log(temperature) + a - 2.0 * tf.nn.softplus(a)
 
 
@@ -158,9 +159,9 @@ def binary_from_quantile(logits, temperature, distribution, seed=None):
     check_floating(logits, "logits")
     logits = tf.convert_to_tensor(logits)
     dtype = distribution.dtype
-    threshold = distribution.quantile(tf.sigmoid(-tf.cast(logits, dtype)))
+    threshold = distribution.quantile(tf.sigmoid(-cast(logits, dtype)))
     noise = distribution.sample(tf.shape(logits), seed=as_seed(seed))
     x = noise - threshold
-    relaxed = tf.sigmoid(x / tf.cast(temperature, dtype))
+    relaxed = tf.sigmoid(x / cast(temperature, dtype))
     discrete = tf.stop_gradient(x > 0.0)
     return tf.cast(relaxed, logits.dtype), tf.cast(discrete, logits.dtype)

@@ -8,6 +8,7 @@ import math
 import tensorflow as tf
 
 from tfconcrete._checks import check_temperature
+from tfconcrete._dtypes import cast
 from tfconcrete.noise import gumbel
 from tfconcrete.relaxations.masking import log_floor, prepare_logits, zero_masked
 
@@ -25,7 +26,7 @@ def perturb(logits, temperature, class_mask=None, axis=-1, seed=None):
     working, mask = prepare_logits(logits, class_mask, axis)
     check_temperature(temperature, working.shape)
     noise = tf.cast(gumbel(tf.shape(working), seed), working.dtype)
-    return (working + noise) / tf.cast(temperature, working.dtype), mask
+    return (working + noise) / cast(temperature, working.dtype), mask
 
 
 def concrete(logits, temperature, class_mask=None, axis=-1, seed=None):
@@ -112,8 +113,8 @@ def exp_concrete_log_prob(y, temperature, logits, class_mask=None, axis=-1):
     """
     check_temperature(temperature)
     y = tf.convert_to_tensor(y)
-    temperature = tf.cast(temperature, y.dtype)
-    logits, mask = prepare_logits(tf.broadcast_to(logits, _common(logits, y)), class_mask, axis)
+    temperature = cast(temperature, y.dtype)
+    logits, mask = prepare_logits(cast(logits, y.dtype) + tf.zeros_like(y), class_mask, axis)
     log_temperature = tf.math.log(temperature)
     if temperature.shape.rank != 0:
         log_temperature = tf.squeeze(log_temperature, axis)
@@ -136,10 +137,6 @@ def exp_concrete_log_prob(y, temperature, logits, class_mask=None, axis=-1):
         + (num_classes - 1.0) * log_temperature
         + tf.reduce_sum(terms, axis=axis)
     )
-
-
-def _common(a, b):
-    return tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
 
 
 def concrete_log_prob(x, temperature, logits, class_mask=None, axis=-1):

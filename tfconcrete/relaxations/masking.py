@@ -12,15 +12,11 @@ from tfconcrete._checks import (
     check_mask,
     check_num_classes,
 )
+from tfconcrete._dtypes import float_at_least_32
 
 # A logit that no class with a chance ever has, finite so that gradients stay numbers.
 # exp(FILL / temperature) is exactly 0 for every temperature below 1e6.
 FILL = -1e9
-
-
-def float_at_least_32(dtype):
-    """The dtype to compute in: half precision is computed in float32."""
-    return dtype if dtype in (tf.float32, tf.float64) else tf.float32
 
 
 def log_floor(dtype):

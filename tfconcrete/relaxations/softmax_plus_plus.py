@@ -7,6 +7,8 @@ An invertible map from R^(K-1) onto the simplex. All of it is a softmax over K e
 
 import tensorflow as tf
 
+from tfconcrete._dtypes import cast
+
 
 def log_softmax_plus_plus(y, temperature, delta=1.0):
     """log of `softmax_plus_plus`, exact where the simplex point underflows.
@@ -20,8 +22,8 @@ def log_softmax_plus_plus(y, temperature, delta=1.0):
         Tensor `[..., K]`; the last entry is the remainder class.
     """
     y = tf.convert_to_tensor(y)
-    scores = y / tf.cast(temperature, y.dtype)
-    remainder = tf.math.log(tf.cast(delta, y.dtype)) + tf.zeros_like(scores[..., :1])
+    scores = y / cast(temperature, y.dtype)
+    remainder = tf.math.log(cast(delta, y.dtype)) + tf.zeros_like(scores[..., :1])
     return tf.nn.log_softmax(tf.concat([scores, remainder], -1), axis=-1)
 
 
@@ -55,8 +57,8 @@ def softmax_plus_plus_inverse(log_z, temperature, delta=1.0):
         Tensor `[..., K-1]`.
     """
     log_z = tf.convert_to_tensor(log_z)
-    temperature = tf.cast(temperature, log_z.dtype)
-    log_delta = tf.math.log(tf.cast(delta, log_z.dtype))
+    temperature = cast(temperature, log_z.dtype)
+    log_delta = tf.math.log(cast(delta, log_z.dtype))
     return temperature * (log_z[..., :-1] - log_z[..., -1:] + log_delta)
 
 
@@ -75,7 +77,7 @@ def softmax_plus_plus_log_det(log_z, temperature):
         Tensor `[...]`.
     """
     log_z = tf.convert_to_tensor(log_z)
-    log_temperature = tf.math.log(tf.cast(temperature, log_z.dtype))
+    log_temperature = tf.math.log(cast(temperature, log_z.dtype))
     if log_temperature.shape.rank != 0:
         log_temperature = tf.squeeze(log_temperature, -1)
     num_free = tf.cast(tf.shape(log_z)[-1] - 1, log_z.dtype)

@@ -1,0 +1,55 @@
+"""What every example shares: its command line, and errors of one line."""
+
+import argparse
+import pathlib
+import sys
+
+
+def fail(message):
+    """Ends the example with one clear line and exit code 2."""
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def parser(description, epochs=None, data=False):
+    """The options that examples have in common.
+
+    Args:
+        description: the example's docstring; its first line is shown by --help.
+        epochs: default of --epochs; no such option where None.
+        data: whether the example reads data (adds --data-dir).
+    """
+    options = argparse.ArgumentParser(
+        description=description.strip().splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    options.add_argument(
+        "--output", type=pathlib.Path, default=pathlib.Path("output"), help="folder to write to"
+    )
+    options.add_argument("--seed", type=int, default=0, help="seed of all randomness")
+    options.add_argument("--smoke", action="store_true", help="a run of seconds, for testing")
+    if epochs is not None:
+        options.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
+    if data:
+        options.add_argument(
+            "--data-dir",
+            type=pathlib.Path,
+            default=None,
+            help="TFDS directory with the full data (default: the embedded 6,000 images)",
+        )
+    return options
+
+
+def parse(options, arguments=None):
+    """Parses the command line, checks the shared options and makes the output folder."""
+    settings = options.parse_args(arguments)
+    if getattr(settings, "epochs", 1) < 1:
+        fail(f"--epochs must be at least 1, not {settings.epochs}")
+    data_dir = getattr(settings, "data_dir", None)
+    if data_dir is not None and not data_dir.is_dir():
+        fail(f"--data-dir {data_dir} is not a folder")
+    try:
+        settings.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"--output {settings.output} cannot be made: {error.strerror}")
+    return settings
