@@ -31,11 +31,16 @@ from tfconcrete import (
     schedules,
 )
 from tfconcrete._version import __version__
+from tfconcrete.estimators import gumbel_softmax
+from tfconcrete.layers import ConcreteSample, ExpConcreteSample, GapStraightThrough
 
 # Imported on first use: they bring matplotlib and the serving protos with them.
 _LAZY = ("export", "plots")
 
 __all__ = [
+    "ConcreteSample",
+    "ExpConcreteSample",
+    "GapStraightThrough",
     "__version__",
     "bijectors",
     "calibration",
@@ -44,6 +49,7 @@ __all__ = [
     "distributions",
     "estimators",
     "export",
+    "gumbel_softmax",
     "layers",
     "models",
     "noise",

@@ -1,1 +1,10 @@
-"""schedules."""
+"""Temperature schedules: pure functions of the step, serialisable (stage 3)."""
+
+from tfconcrete.schedules.schedules import (
+    Constant,
+    ExponentialAnnealing,
+    MixedTemperature,
+    Schedule,
+)
+
+__all__ = ["Constant", "ExponentialAnnealing", "MixedTemperature", "Schedule"]

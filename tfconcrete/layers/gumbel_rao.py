@@ -1,0 +1,69 @@
+"""`GumbelRao`: straight-through Gumbel-Softmax, averaged over the noise given the draw."""
+
+import keras
+
+from tfconcrete._checks import check_count
+from tfconcrete.estimators.gumbel_rao import gumbel_rao
+from tfconcrete.layers.base import SamplingLayer
+
+
+@keras.saving.register_keras_serializable(package="tfconcrete")
+class GumbelRao(SamplingLayer):
+    """A one-hot draw with the Gumbel-Softmax gradient averaged over noises that draw it.
+
+    Forward: D, an exact one-hot draw from softmax(logits).
+    Backward: the mean, over `num_samples` Gumbel noises conditioned on D, of the gradient
+    of softmax((logits + noise) / temperature) (GR-MCK).
+    Bias: that of `ConcreteSample(hard=True)`, with less variance. The noises are drawn in
+    the backward pass only, in chunks.
+
+    Args:
+        temperature: A positive number or a schedule.
+        num_samples: How many conditional noises to average, K of GR-MCK.
+        axis: The class axis of the logits.
+        inference: `"argmax"`, `"sample"` or `"probs"`, the output outside training.
+        seed: An int, None, or a `keras.random.SeedGenerator`.
+        **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        logits: float tensor `[..., num_classes]` (classes along `axis`).
+        class_mask: boolean, broadcast against `logits`; True keeps the class.
+        training: Whether to draw a straight-through sample, or as `inference` says.
+
+    Returns:
+        Tensor of the shape of `logits`, one-hot.
+
+    Reference:
+        Paulus, Maddison & Krause (2021); Fan et al. (2022), Eq. 11.
+
+    Example:
+
+    >>> layer = tfc.layers.GumbelRao(num_samples=10, seed=0)
+    >>> float(tf.reduce_sum(layer(tf.zeros([1, 4]), training=True)))
+    1.0
+    """
+
+    def __init__(
+        self,
+        temperature=1.0,
+        num_samples=100,
+        axis=-1,
+        inference="argmax",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
+        self.num_samples = check_count(num_samples, "num_samples")
+
+    def _relax(self, logits, temperature, class_mask, seed):
+        return gumbel_rao(
+            logits,
+            temperature,
+            num_samples=self.num_samples,
+            class_mask=class_mask,
+            axis=self.axis,
+            seed=seed,
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "num_samples": self.num_samples}

@@ -1,0 +1,54 @@
+"""`StraightThrough`: the plain straight-through estimator."""
+
+import keras
+
+from tfconcrete.estimators.straight_through import straight_through
+from tfconcrete.layers.base import SamplingLayer
+
+
+@keras.saving.register_keras_serializable(package="tfconcrete")
+class StraightThrough(SamplingLayer):
+    """A one-hot draw that is differentiated as if it were the probabilities.
+
+    Forward: an exact one-hot draw from softmax(logits).
+    Backward: the gradient of softmax(logits / temperature), whatever was drawn.
+    Bias: none for linear objectives at temperature 1; first order otherwise.
+
+    Args:
+        temperature: A positive number or a schedule; it acts on the gradient only.
+        axis: The class axis of the logits.
+        inference: `"argmax"`, `"sample"` or `"probs"`, the output outside training.
+        seed: An int, None, or a `keras.random.SeedGenerator`.
+        **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        logits: float tensor `[..., num_classes]` (classes along `axis`).
+        class_mask: boolean, broadcast against `logits`; True keeps the class.
+        training: Whether to draw a straight-through sample, or as `inference` says.
+
+    Returns:
+        Tensor of the shape of `logits`, one-hot.
+
+    Reference:
+        Bengio, Leonard & Courville (2013); Fan et al. (2022), Eq. 7.
+
+    Example:
+
+    >>> layer = tfc.layers.StraightThrough(seed=0)
+    >>> float(tf.reduce_sum(layer(tf.zeros([1, 4]), training=True)))
+    1.0
+    """
+
+    def __init__(
+        self, temperature=1.0, axis=-1, inference="argmax", seed=None, **kwargs
+    ):
+        super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
+
+    def _relax(self, logits, temperature, class_mask, seed):
+        return straight_through(
+            logits,
+            temperature,
+            class_mask=class_mask,
+            axis=self.axis,
+            seed=seed,
+        )
