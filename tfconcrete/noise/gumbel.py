@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from tfconcrete._seeds import as_seed, fold_in
 from tfconcrete.noise.uniform import uniform
 
 
@@ -40,8 +39,8 @@ def gumbel_given_winner(logits, winner, axis=-1, num_samples=None, seed=None):
 
     GST, Fact 1: with E iid standard exponential and Z the partition function, the
     winner i has -log(E_i / Z) and any other class j has -log(E_j / exp(logits_j) +
-    E_i / Z). In log space that is a Gumbel at log Z for the maximum, and for the others
-    their own Gumbel cut off at the maximum.
+    E_i / Z). That is a Gumbel at log Z for the maximum, and for the others their own
+    Gumbel cut off at the maximum.
 
     Nothing here is meant to be differentiated: an estimator differentiates the logits
     with the noise held fixed.
@@ -64,18 +63,21 @@ def gumbel_given_winner(logits, winner, axis=-1, num_samples=None, seed=None):
     >>> int(tf.argmax(perturbed))
     0
     """
-    seed = as_seed(seed)
     logits = tf.stop_gradient(tf.convert_to_tensor(logits))
+    winner = tf.cast(winner, tf.bool)
     shape = tf.shape(logits)
-    if axis < 0:
-        axis = axis + tf.rank(logits) if logits.shape.rank is None else axis + logits.shape.rank
-    top_shape = tf.tensor_scatter_nd_update(shape, [[axis]], [1])
+    if axis >= 0:
+        axis -= logits.shape.rank  # counted from the end, `num_samples` moves nothing
     if num_samples is not None:
         shape = tf.concat([[num_samples], shape], 0)
-        top_shape = tf.concat([[num_samples], top_shape], 0)
-    free = logits + tf.cast(gumbel(shape, fold_in(seed, 0)), logits.dtype)
+    noise = tf.cast(exponential(shape, seed), logits.dtype)
     log_partition = tf.reduce_logsumexp(logits, axis=axis, keepdims=True)
-    top = log_partition + tf.cast(gumbel(top_shape, fold_in(seed, 1)), logits.dtype)
-    # -log(exp(-free) + exp(-top)) = min(free, top) - log1p(exp(-|free - top|))
-    below = tf.minimum(free, top) - tf.math.log1p(tf.exp(-tf.abs(free - top)))
-    return tf.where(tf.cast(winner, tf.bool), top, below)
+    log_probs = logits - log_partition
+    # With p = exp(logits) / Z the two cases are -log(E_j / p_j + E_i) + log Z, without
+    # the first term for the winner. 1 / p_j overflows for classes without a chance: the
+    # part of log p_j below -80 is taken out of the logarithm, where E_i no longer counts.
+    bounded = tf.maximum(log_probs, -80.0)
+    inverse = tf.where(winner, 0.0, tf.exp(-bounded))
+    excess = tf.where(winner, 0.0, log_probs - bounded)
+    first = tf.reduce_sum(tf.where(winner, noise, 0.0), axis=axis, keepdims=True)
+    return log_partition + excess - tf.math.log(noise * inverse + first)

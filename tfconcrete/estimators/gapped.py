@@ -1,0 +1,123 @@
+"""The Gapped Straight-Through estimator (Fan, Chi, Rudnicky & Ramadge, 2022)."""
+
+import tensorflow as tf
+
+from tfconcrete._checks import (
+    check_flag,
+    check_number,
+    check_temperature,
+    invalid_value,
+)
+from tfconcrete.estimators.gradients import pass_through
+from tfconcrete.relaxations.discretize import draw
+from tfconcrete.relaxations.masking import FILL, prepare_logits, zero_masked
+
+
+def check_gap(gap):
+    """A non-negative number, or "pi"."""
+    expected = 'a non-negative float or "pi"'
+    if isinstance(gap, str):
+        if gap != "pi":
+            raise invalid_value("gap", expected, gap)
+        return gap
+    return check_number(gap, "gap", expected, minimum=0.0)
+
+
+def expected_gap(logits, one_hot, axis=-1):
+    """How far the winner of logits + Gumbel is ahead, in the mean (GST, Lemma 1).
+
+    -log(1 - p) / p for the winner's probability p. With d the winner's logit minus the
+    logsumexp of the others, 1 - p = sigmoid(-d), and the gap is softplus(d) / sigmoid(d):
+    no difference of close numbers. It is at least 1, and about d for large d.
+
+    Args:
+        logits: float tensor `[..., num_classes]` (classes along `axis`).
+        one_hot: the winner, one-hot of the shape of `logits`.
+        axis: The class axis.
+
+    Returns:
+        Tensor of the shape of `logits`, with size 1 along `axis`.
+
+    Example:
+
+    >>> gap = tfc.estimators.expected_gap(tf.zeros([2]), tf.constant([1.0, 0.0]))
+    >>> float(gap[0])  # 2 log 2
+    1.3862943649291992
+    """
+    winner = tf.reduce_sum(logits * one_hot, axis=axis, keepdims=True)
+    others = tf.where(one_hot > 0.0, tf.cast(FILL, logits.dtype), logits)
+    d = winner - tf.reduce_logsumexp(others, axis=axis, keepdims=True)
+    # Below -50 the quotient is 1 to the last bit, before both of its terms underflow.
+    d = tf.maximum(d, -50.0)
+    return tf.nn.softplus(d) / tf.sigmoid(d)
+
+
+def gapped_straight_through(
+    logits,
+    temperature,
+    gap=1.0,
+    hard=True,
+    class_mask=None,
+    axis=-1,
+    seed=None,
+    perturbation_gradient=False,
+):
+    """A one-hot draw, differentiated through logits that were moved to favour it.
+
+    Forward: D, an exact one-hot draw from softmax(logits).
+    Backward: the gradient of softmax((logits + m1 - m2) / temperature), where m1 lifts
+    the drawn class to the largest logit (Eq. 17) and m2 lowers the others until they are
+    at least `gap` below it (Eq. 18); m1 and m2 are constants (Eq. 19).
+    Bias: not zero at any temperature. The surrogate depends on nothing random but D, so
+    the variance is low without resampling.
+
+    Algorithm 1 of Fan et al. (2022), "Training Discrete Deep Generative Models via
+    Gapped Straight-Through Estimator".
+
+    Args:
+        logits: float tensor `[..., num_classes]` (classes along `axis`).
+        temperature: positive number, or tensor that broadcasts against `logits`.
+        gap: non-negative number, or "pi" for the gap that Gumbel noise leaves in the
+            mean (`expected_gap`, Lemma 1).
+        hard: If False the surrogate itself is returned, the soft sample.
+        class_mask: boolean, broadcast against `logits`; True keeps the class.
+        axis: The class axis.
+        seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
+        perturbation_gradient: If True the gradient also passes through m1 and m2, the
+            ablation "NZ" of Tables 1 and 2. It loses most of the signal.
+
+    Returns:
+        Tensor of the shape and dtype of `logits`: one-hot, or on the simplex where
+        `hard` is False. A row whose classes are all masked is zero.
+
+    Example:
+
+    >>> logits = tf.constant([[0.0, 1.0, 2.0]])
+    >>> hard = tfc.estimators.gapped_straight_through(logits, 0.5, seed=0)
+    >>> soft = tfc.estimators.gapped_straight_through(logits, 0.5, hard=False, seed=0)
+    >>> bool(tf.reduce_all(tf.argmax(hard, -1) == tf.argmax(soft, -1)))
+    True
+    """
+    check_temperature(temperature)
+    gap = check_gap(gap)
+    hard = check_flag(hard, "hard")
+    perturbation_gradient = check_flag(perturbation_gradient, "perturbation_gradient")
+    logits = tf.convert_to_tensor(logits)
+    working, mask = prepare_logits(logits, class_mask, axis)
+    one_hot = draw(working, axis, seed)
+
+    fixed = working if perturbation_gradient else tf.stop_gradient(working)
+    top = tf.reduce_max(fixed, axis=axis, keepdims=True)
+    drawn = tf.reduce_sum(fixed * one_hot, axis=axis, keepdims=True)
+    if gap == "pi":
+        gap = expected_gap(fixed, one_hot, axis)
+    m1 = (top - drawn) * one_hot
+    m2 = tf.nn.relu(fixed + gap - top) * (1.0 - one_hot)
+
+    scores = (working + m1 - m2) / tf.cast(temperature, working.dtype)
+    soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
+    if hard:
+        sample = pass_through(zero_masked(one_hot, mask), soft)
+    else:
+        sample = soft
+    return tf.cast(sample, logits.dtype)

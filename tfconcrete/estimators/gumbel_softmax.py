@@ -1,0 +1,75 @@
+"""Straight-through Gumbel-Softmax, and the function that PyTorch users know."""
+
+import tensorflow as tf
+
+from tfconcrete._checks import check_axis, check_flag, check_temperature
+from tfconcrete.estimators.gradients import pass_through
+from tfconcrete.noise import gumbel
+from tfconcrete.relaxations.concrete import concrete
+from tfconcrete.relaxations.discretize import discretize
+from tfconcrete.relaxations.masking import prepare_logits, zero_masked
+
+
+def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-1, seed=None):
+    """A one-hot draw that is differentiated as the Concrete sample it rounds (GST, Eq. 10).
+
+    Forward: an exact one-hot draw from softmax(logits), the argmax of logits + Gumbel.
+    Backward: the gradient of softmax((logits + Gumbel) / temperature), same noise.
+    Bias: vanishes as the temperature goes to 0, where the variance grows without bound.
+
+    Args:
+        logits: float tensor `[..., num_classes]` (classes along `axis`).
+        temperature: positive number, or tensor that broadcasts against `logits`.
+        class_mask: boolean, broadcast against `logits`; True keeps the class.
+        axis: The class axis.
+        seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
+
+    Returns:
+        One-hot tensor of the shape and dtype of `logits`, the rounding of
+        `relaxations.concrete` with the same seed. A row whose classes are all masked
+        is zero.
+
+    Example:
+
+    >>> logits = tf.constant([[0.0, 1.0, 2.0]])
+    >>> hard = tfc.estimators.straight_through_gumbel_softmax(logits, 0.5, seed=0)
+    >>> soft = tfc.relaxations.concrete(logits, 0.5, seed=0)
+    >>> bool(tf.reduce_all(tf.argmax(hard, -1) == tf.argmax(soft, -1)))
+    True
+    """
+    check_temperature(temperature)
+    logits = tf.convert_to_tensor(logits)
+    working, mask = prepare_logits(logits, class_mask, axis)
+    perturbed = working + tf.cast(gumbel(tf.shape(working), seed), working.dtype)
+    hard = zero_masked(discretize(perturbed, axis), mask)
+    scores = perturbed / tf.cast(temperature, working.dtype)
+    soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
+    return tf.cast(pass_through(hard, soft), logits.dtype)
+
+
+def gumbel_softmax(logits, tau=1.0, hard=False, dim=-1, seed=None):
+    """Gumbel-Softmax under the argument names of `torch.nn.functional.gumbel_softmax`.
+
+    Args:
+        logits: float tensor `[..., num_classes]` (classes along `dim`). Unnormalised log
+            probabilities, not probabilities.
+        tau: positive number, or tensor that broadcasts against `logits`.
+        hard: If True the sample is one-hot forward and relaxed backward.
+        dim: The class axis.
+        seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
+
+    Returns:
+        Tensor of the shape and dtype of `logits`: `relaxations.concrete`, or
+        `straight_through_gumbel_softmax` where `hard`.
+
+    Example:
+
+    >>> tfc.gumbel_softmax(tf.zeros([4, 3]), tau=0.5, hard=True, seed=0).shape
+    TensorShape([4, 3])
+    """
+    check_temperature(tau, name="tau")
+    hard = check_flag(hard, "hard")
+    logits = tf.convert_to_tensor(logits)
+    check_axis(dim, logits.shape.rank, "dim")
+    sample = straight_through_gumbel_softmax if hard else concrete
+    return sample(logits, tau, axis=dim, seed=seed)
