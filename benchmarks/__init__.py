@@ -1,0 +1,1 @@
+"""Measurements of the package: each module runs with `python -m benchmarks.<name>`."""

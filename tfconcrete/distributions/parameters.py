@@ -1,0 +1,109 @@
+"""Parameters of the distributions: their dtype, their checks, their properties."""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from tfconcrete._checks import check_broadcast, check_floating, check_num_classes
+from tfconcrete.bijectors import SoftmaxPlusPlus
+from tfconcrete.bijectors.parameters import is_reference
+
+tfb = tfp.bijectors
+ParameterProperties = tfp.util.ParameterProperties
+
+# Numbers below these lose their logarithm: XLA's flushes denormals to -inf.
+SMALLEST = {tf.float32: 1e-37, tf.float64: 1e-307}
+
+
+def common_dtype(*values):
+    """The dtype of the first value that has a floating one, else float32."""
+    for value in values:
+        dtype = getattr(value, "dtype", None)
+        if dtype is not None and tf.as_dtype(dtype).is_floating:
+            return tf.as_dtype(dtype)
+    return tf.float32
+
+
+def check_class_parameter(value, name, num_classes_at_least=2):
+    """A floating-point parameter `[..., n]` with enough classes in its last dimension."""
+    check_floating(value, name)
+    shape = value.shape if hasattr(value, "shape") else np.shape(value)
+    if num_classes_at_least == 2:
+        check_num_classes(shape, -1, name)
+    elif tf.TensorShape(shape).rank == 0:
+        raise ValueError(
+            f"Invalid value received for argument `{name}`. Expected a shape [..., K-1]. "
+            f"Received: {name} of shape ()"
+        )
+
+
+def check_batch_temperature(temperature, value, name):
+    """A temperature for each member of the batch: `[...]` against a value `[..., n]`.
+
+    `[n, 1]` against `[n, k]` would broadcast to a batch `[n, n]`; nobody who writes that
+    means it.
+    """
+    shape, other = tf.TensorShape(temperature.shape), tf.TensorShape(value.shape)
+    if shape.rank is None or other.rank is None:
+        return
+    if shape.rank > 1 and shape.as_list() == other.as_list()[:-1] + [1]:
+        raise ValueError(
+            f"Invalid value received for argument `temperature`. Expected one for each "
+            f"member of the batch, of shape {tuple(other[:-1])} and with no class "
+            f"dimension (use `temperature[..., 0]`). Received: temperature of shape "
+            f"{tuple(shape)} against {name} of shape {tuple(other)}"
+        )
+    check_broadcast(shape, "temperature", other[:-1], f"{name}[..., 0]")
+
+
+def positive_assertions(value, name, is_init):
+    """What a positive parameter must satisfy at run time, whenever that can change."""
+    if is_init == is_reference(value):
+        return []
+    value = tf.convert_to_tensor(value)
+    return [
+        tf.debugging.assert_positive(value, f"Argument `{name}` must be positive."),
+        tf.debugging.assert_all_finite(value, f"Argument `{name}` must be finite."),
+    ]
+
+
+def probs_assertions(probs, is_init, sums_to_one):
+    """What `probs` must satisfy at run time."""
+    if probs is None or is_init == is_reference(probs):
+        return []
+    probs = tf.convert_to_tensor(probs)
+    one = tf.ones([], probs.dtype)
+    assertions = [
+        tf.debugging.assert_non_negative(probs, "Argument `probs` must not be negative."),
+        tf.debugging.assert_less_equal(probs, one, "Argument `probs` must be at most 1."),
+    ]
+    if sums_to_one:
+        assertions.append(assert_sum(probs, "Argument `probs` must sum to 1."))
+    return assertions
+
+
+def assert_sum(x, message):
+    """The last dimension sums to 1, up to rounding."""
+    # The square root of the resolution: no sum of rounded terms is that far off.
+    eps = {tf.float64: 2.0**-52, tf.float32: 2.0**-23, tf.float16: 2.0**-10}
+    tolerance = eps.get(x.dtype, 2.0**-7) ** 0.5
+    total = tf.reduce_sum(tf.cast(x, tf.float64), -1)
+    return tf.debugging.assert_near(
+        total, tf.ones([], tf.float64), tolerance, tolerance, message=message
+    )
+
+
+def positive_property(dtype, **kwargs):
+    """The property of a positive parameter."""
+    return ParameterProperties(
+        default_constraining_bijector_fn=lambda: tfb.Softplus(
+            low=tf.as_dtype(dtype).as_numpy_dtype(1e-6)
+        ),
+        **kwargs,
+    )
+
+
+def simplex_bijector(dtype, validate_args=False):
+    """R^(K-1) onto the simplex, with TFP's defaults: temperature and delta 1."""
+    one = tf.ones([], dtype)
+    return SoftmaxPlusPlus(one, one, validate_args=validate_args)

@@ -1,0 +1,257 @@
+"""The common part of the distributions with a temperature and logits or probs."""
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from tfconcrete._checks import check_broadcast, check_floating, check_one_of, check_temperature
+from tfconcrete._seeds import as_seed
+from tfconcrete.bijectors.parameters import as_parameter
+from tfconcrete.distributions.parameters import (
+    SMALLEST,
+    ParameterProperties,
+    check_batch_temperature,
+    check_class_parameter,
+    common_dtype,
+    positive_assertions,
+    positive_property,
+    probs_assertions,
+    simplex_bijector,
+)
+from tfconcrete.noise import gumbel, logistic
+from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
+from tfconcrete.relaxations.masking import FILL, float_at_least_32, prepare_logits
+
+tfb = tfp.bijectors
+tfd = tfp.distributions
+
+
+def _log_or_fill(probs):
+    """log(probs), with a large finite negative and no gradient where that is -inf."""
+    # XLA's log flushes denormals, so they count as 0.
+    positive = probs >= SMALLEST[probs.dtype]
+    safe = tf.where(positive, probs, tf.ones_like(probs))
+    return tf.where(positive, tf.math.log(safe), tf.cast(FILL, probs.dtype))
+
+
+class RelaxedDistribution(tfd.AutoCompositeTensorDistribution):
+    """A relaxed discrete variable: a temperature, and logits or probs."""
+
+    def __init__(
+        self, temperature, logits, probs, validate_args, allow_nan_stats, parameters, name
+    ):
+        check_one_of(logits=logits, probs=probs)
+        check_temperature(temperature)
+        which = "probs" if logits is None else "logits"
+        self._check_location(probs if logits is None else logits, which)
+        dtype = common_dtype(logits, probs, temperature)
+        self._temperature = as_parameter(temperature, "temperature", dtype)
+        self._logits = as_parameter(logits, "logits", dtype)
+        self._probs = as_parameter(probs, "probs", dtype)
+        self._check_shapes(which)
+        super().__init__(
+            dtype=dtype,
+            reparameterization_type=tfd.FULLY_REPARAMETERIZED,
+            validate_args=validate_args,
+            allow_nan_stats=allow_nan_stats,
+            parameters=parameters,
+            name=name,
+        )
+
+    @property
+    def temperature(self):
+        """The temperature, of the batch's shape or one that broadcasts to it."""
+        return self._temperature
+
+    @property
+    def logits(self):
+        """The argument `logits`, or None."""
+        return self._logits
+
+    @property
+    def probs(self):
+        """The argument `probs`, or None."""
+        return self._probs
+
+    def logits_parameter(self, name="logits_parameter"):
+        """The logits, computed from `probs` where those were given."""
+        with self._name_and_control_scope(name):
+            return tf.cast(self._working_logits(), self.dtype)
+
+    def probs_parameter(self, name="probs_parameter"):
+        """The probabilities, computed from `logits` where those were given."""
+        with self._name_and_control_scope(name):
+            if self._logits is None:
+                return tf.identity(self._probs)
+            return tf.cast(self._normalize(self._working_logits()), self.dtype)
+
+    @property
+    def _location(self):
+        return self._probs if self._logits is None else self._logits
+
+    @property
+    def _working_dtype(self):
+        return float_at_least_32(self.dtype)
+
+    def _working_temperature(self):
+        return tf.cast(tf.convert_to_tensor(self._temperature), self._working_dtype)
+
+    def _working_logits(self):
+        if self._logits is None:
+            return self._logits_from(tf.cast(self._probs, self._working_dtype))
+        return tf.cast(tf.convert_to_tensor(self._logits), self._working_dtype)
+
+    def _full_shape(self, sample_shape):
+        return tf.concat(
+            [sample_shape, self.batch_shape_tensor(), self.event_shape_tensor()], 0
+        )
+
+    def _sample_n(self, n, seed=None):
+        return self._draw(self._full_shape([n]), seed)[0]
+
+    def _sample_and_log_prob(self, sample_shape, seed=None):
+        sample, log_prob = self._draw(self._full_shape(sample_shape), seed)
+        sample = self._set_sample_static_shape(sample, sample_shape)
+        return sample, tf.cast(log_prob, self.dtype)
+
+    def _parameter_control_dependencies(self, is_init):
+        if not self.validate_args:
+            return []
+        return positive_assertions(
+            self._temperature, "temperature", is_init
+        ) + probs_assertions(self._probs, is_init, sums_to_one=self._class_ndims == 1)
+
+
+class RelaxedOneHot(RelaxedDistribution):
+    """A relaxed one-hot variable: logits `[..., K]`, a temperature `[...]`."""
+
+    _class_ndims = 1
+
+    @staticmethod
+    def _check_location(value, name):
+        check_class_parameter(value, name)
+
+    def _check_shapes(self, name):
+        check_batch_temperature(self._temperature, self._location, name)
+
+    @classmethod
+    def _parameter_properties(cls, dtype, num_classes=None):
+        return {
+            "temperature": positive_property(dtype, shape_fn=lambda shape: shape[:-1]),
+            "logits": ParameterProperties(event_ndims=1),
+            "probs": ParameterProperties(
+                event_ndims=1,
+                default_constraining_bijector_fn=lambda: simplex_bijector(dtype),
+                is_preferred=False,
+            ),
+        }
+
+    @staticmethod
+    def _logits_from(probs):
+        return _log_or_fill(probs)
+
+    @staticmethod
+    def _normalize(logits):
+        return tf.nn.softmax(prepare_logits(logits)[0])
+
+    def _event_shape(self):
+        return self._location.shape[-1:]
+
+    def _event_shape_tensor(self):
+        return tf.shape(self._location)[-1:]
+
+    def _draw_log(self, shape, seed):
+        """y = log_softmax((logits + Gumbel) / temperature), and log kappa(y) (C.3).
+
+        At the sample, logits - t y is -Gumbel up to a constant of the row, which the
+        log-softmax of the density removes. So log kappa needs neither logits nor y, has
+        nothing to cancel, and its gradient through sample and parameters is exact.
+        """
+        temperature = self._working_temperature()
+        logits, _ = prepare_logits(self._working_logits())
+        noise = tf.cast(gumbel(shape, as_seed(seed)), logits.dtype)
+        y = tf.nn.log_softmax((logits + noise) / temperature[..., tf.newaxis])
+        num_classes = tf.cast(shape[-1], logits.dtype)
+        log_kappa = (
+            tf.math.lgamma(num_classes)
+            + (num_classes - 1.0) * tf.math.log(temperature)
+            + tf.reduce_sum(tf.nn.log_softmax(-noise), -1)
+        )
+        return y, log_kappa
+
+    def discrete(self, name="discrete"):
+        """The distribution of the rounded sample (Proposition 1 b).
+
+        Returns:
+            `tfd.OneHotCategorical` of this distribution's batch shape and dtype.
+        """
+        with self._name_and_control_scope(name):
+            logits, _ = prepare_logits(self._working_logits())
+            logits = tf.broadcast_to(logits, self._full_shape([]))
+            return tfd.OneHotCategorical(
+                logits=tf.cast(logits, self.dtype), dtype=self.dtype
+            )
+
+
+class RelaxedBinary(RelaxedDistribution):
+    """A relaxed binary variable: logits and temperature that broadcast."""
+
+    _class_ndims = 0
+
+    @staticmethod
+    def _check_location(value, name):
+        check_floating(value, name)
+
+    def _check_shapes(self, name):
+        check_broadcast(
+            self._temperature.shape, "temperature", self._location.shape, name
+        )
+
+    @classmethod
+    def _parameter_properties(cls, dtype, num_classes=None):
+        return {
+            "temperature": positive_property(dtype),
+            "logits": ParameterProperties(),
+            "probs": ParameterProperties(
+                default_constraining_bijector_fn=tfb.Sigmoid, is_preferred=False
+            ),
+        }
+
+    @staticmethod
+    def _logits_from(probs):
+        return _log_or_fill(probs) - _log_or_fill(1.0 - probs)
+
+    @staticmethod
+    def _normalize(logits):
+        return tf.sigmoid(logits)
+
+    def _event_shape(self):
+        return tf.TensorShape([])
+
+    def _event_shape_tensor(self):
+        return tf.constant([], tf.int32)
+
+    def _working_parameters(self):
+        """`(temperature, logits)` in the working dtype; an infinite logit is cut off."""
+        return self._working_temperature(), prepare_binary_logits(self._working_logits())[0]
+
+    def _draw_logit(self, shape, seed):
+        """y = (logits + Logistic) / temperature (Eq. 26), and its log density.
+
+        At the sample the density's logits - t y is -Logistic: nothing cancels.
+        """
+        temperature, logits = self._working_parameters()
+        noise = tf.cast(logistic(shape, as_seed(seed)), logits.dtype)
+        y = (logits + noise) / temperature
+        log_density = tf.math.log(temperature) - noise - 2.0 * tf.nn.softplus(-noise)
+        return y, log_density
+
+    def discrete(self, name="discrete"):
+        """The distribution of the rounded sample (Proposition 2 b).
+
+        Returns:
+            `tfd.Bernoulli` of this distribution's batch shape and dtype.
+        """
+        with self._name_and_control_scope(name):
+            _, logits = self._working_parameters()
+            logits = tf.broadcast_to(logits, self._full_shape([]))
+            return tfd.Bernoulli(logits=tf.cast(logits, self.dtype), dtype=self.dtype)
