@@ -89,7 +89,19 @@ def reinforce_surrogate(values, log_q, baseline=0.0):
 
 
 class NVILResult(NamedTuple):
-    """What `nvil` returns: the surrogate, the baseline's loss, the next running moments."""
+    """What `nvil` returns: the surrogate, the baseline's loss, the next running moments.
+
+    Attributes:
+        surrogate: tensor `[*batch]`, to be maximised where the objective is.
+        baseline_loss: tensor `[*batch]`, to be minimised; trains the baseline alone.
+        moments: `(mean, variance)` for the next step, or None.
+
+    Example:
+
+    >>> result = tfc.estimators.nvil_surrogate(tf.ones([1, 2]), tf.zeros([1, 2]))
+    >>> surrogate, baseline_loss, moments = result
+    >>> loss = tf.reduce_mean(-surrogate + baseline_loss)
+    """
 
     surrogate: Any
     baseline_loss: Any
@@ -166,18 +178,19 @@ def vimco_surrogate(log_weights, log_q):
     log_weights, log_q, num_samples = _pair(
         log_weights, log_q, "log_weights", minimum=2, hint=" (of one sample, use `nvil`)"
     )
-    log_m = math.log(num_samples)
-    bound = tf.reduce_logsumexp(log_weights, axis=0) - log_m
+    bound = tf.reduce_logsumexp(log_weights, axis=0) - math.log(num_samples)
     # Sums over the samples before and after each one, never a total minus its own term:
     # that cancels where one weight dominates, and is inf - inf where a weight is zero.
     fixed = tf.stop_gradient(log_weights)
-    fixed -= tf.stop_gradient(bound)
+    fixed -= tf.reduce_max(fixed, axis=0)
     before = tf.math.cumulative_logsumexp(fixed, axis=0, exclusive=True)
     after = tf.math.cumulative_logsumexp(fixed, axis=0, exclusive=True, reverse=True)
     others = tf.cumsum(fixed, exclusive=True) + tf.cumsum(fixed, exclusive=True, reverse=True)
     stand_in = others / (num_samples - 1)
-    bound_without = tf.reduce_logsumexp(tf.stack([before, after, stand_in]), axis=0) - log_m
-    signal = tf.stop_gradient(-bound_without)
+    # L_m - L_-i, in which log m and the maximum cancel.
+    signal = tf.reduce_logsumexp(fixed, axis=0) - tf.reduce_logsumexp(
+        tf.stack([before, after, stand_in]), axis=0
+    )
     return with_gradient_of(bound, tf.reduce_sum(signal * log_q, axis=0))
 
 
