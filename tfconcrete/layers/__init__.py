@@ -4,6 +4,7 @@ from tfconcrete.layers.base import SamplingLayer
 from tfconcrete.layers.bin_concrete import BinConcreteSample
 from tfconcrete.layers.centering import Centering
 from tfconcrete.layers.concrete import ConcreteSample, ExpConcreteSample
+from tfconcrete.layers.distribution import DistributionSample
 from tfconcrete.layers.gapped import GapStraightThrough
 from tfconcrete.layers.gumbel_rao import GumbelRao
 from tfconcrete.layers.hypercube import HypercubeCode
@@ -15,6 +16,7 @@ __all__ = [
     "BinConcreteSample",
     "Centering",
     "ConcreteSample",
+    "DistributionSample",
     "ExpConcreteSample",
     "GapStraightThrough",
     "GumbelRao",
