@@ -2,9 +2,14 @@
 
 The straight-through family returns one-hot draws whose gradient is a surrogate's. With
 the same seed all of them draw the same class, that of `relaxations.categorical`.
+
+The score-function family takes an objective and returns its value, with an unbiased
+gradient; the `*_surrogate` forms take the objective's values and log q instead.
 """
 
 from tfconcrete.estimators.bin_concrete import bin_concrete_straight_through
+from tfconcrete.estimators.disarm import disarm, disarm_tree
+from tfconcrete.estimators.discrete_latent import sample_and_log_prob
 from tfconcrete.estimators.gapped import expected_gap, gapped_straight_through
 from tfconcrete.estimators.gumbel_rao import gumbel_rao
 from tfconcrete.estimators.gumbel_softmax import (
@@ -12,15 +17,35 @@ from tfconcrete.estimators.gumbel_softmax import (
     straight_through_gumbel_softmax,
 )
 from tfconcrete.estimators.reinmax import reinmax
+from tfconcrete.estimators.score_function import nvil, reinforce, rloo, vimco
 from tfconcrete.estimators.straight_through import straight_through
+from tfconcrete.estimators.surrogates import (
+    NVILResult,
+    nvil_surrogate,
+    reinforce_surrogate,
+    rloo_surrogate,
+    vimco_surrogate,
+)
 
 __all__ = [
+    "NVILResult",
     "bin_concrete_straight_through",
+    "disarm",
+    "disarm_tree",
     "expected_gap",
     "gapped_straight_through",
     "gumbel_rao",
     "gumbel_softmax",
+    "nvil",
+    "nvil_surrogate",
+    "reinforce",
+    "reinforce_surrogate",
     "reinmax",
+    "rloo",
+    "rloo_surrogate",
+    "sample_and_log_prob",
     "straight_through",
     "straight_through_gumbel_softmax",
+    "vimco",
+    "vimco_surrogate",
 ]
