@@ -231,19 +231,19 @@ def test_one_temperature_for_each_row(vjp):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (dict(logits=[[1, 2, 3]]), TypeError, "`logits`. Expected floating-point"),
-        (dict(logits=[[1, 2, 3]]), ValueError, "`logits`. Expected floating-point"),
-        (dict(axis=2), ValueError, "`axis`. Expected an axis of logits of rank 2"),
-        (dict(axis=-3), ValueError, "Received: axis=-3"),
-        (dict(axis=0.5), TypeError, "`axis`"),
-        (dict(class_mask=[1.0, 0.0, 1.0]), TypeError, "`class_mask`. Expected a boolean mask"),
-        (dict(class_mask=[True, False]), ValueError, "`class_mask`"),
-        (dict(logits=[[1.0]]), ValueError, "at least two classes"),
-        (dict(seed=0.5), TypeError, "`seed`"),
+        ({"logits": [[1, 2, 3]]}, TypeError, "`logits`. Expected floating-point"),
+        ({"logits": [[1, 2, 3]]}, ValueError, "`logits`. Expected floating-point"),
+        ({"axis": 2}, ValueError, "`axis`. Expected an axis of logits of rank 2"),
+        ({"axis": -3}, ValueError, "Received: axis=-3"),
+        ({"axis": 0.5}, TypeError, "`axis`"),
+        ({"class_mask": [1.0, 0.0, 1.0]}, TypeError, "`class_mask`. Expected a boolean mask"),
+        ({"class_mask": [True, False]}, ValueError, "`class_mask`"),
+        ({"logits": [[1.0]]}, ValueError, "at least two classes"),
+        ({"seed": 0.5}, TypeError, "`seed`"),
     ],
 )
 def test_bad_arguments(estimator, arguments, error, message):
-    arguments = dict(logits=[[1.0, 2.0, 3.0]]) | arguments
+    arguments = {"logits": [[1.0, 2.0, 3.0]]} | arguments
     logits = tf.constant(arguments.pop("logits"))
     with pytest.raises(error) as caught:
         estimator(logits, **arguments)

@@ -166,7 +166,7 @@ def test_gradient_of_the_temperature(name):
     elif name == "gapped_straight_through":
         scores = gapped_scores(1.0)[None]
     else:
-        arguments = dict(num_samples=10)
+        arguments = {"num_samples": 10}
         scores = noise.gumbel_given_winner(
             shifted, ONE_HOT, num_samples=10, seed=fold_in(as_seed(SEED), 0)
         ).numpy()
@@ -199,9 +199,9 @@ def test_gumbel_softmax_is_concrete_unless_hard():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (dict(tau=0.0), ValueError, "`tau`. Expected a positive finite number"),
-        (dict(hard="yes"), TypeError, "`hard`. Expected True or False"),
-        (dict(dim=2), ValueError, "`dim`"),
+        ({"tau": 0.0}, ValueError, "`tau`. Expected a positive finite number"),
+        ({"hard": "yes"}, TypeError, "`hard`. Expected True or False"),
+        ({"dim": 2}, ValueError, "`dim`"),
     ],
 )
 def test_gumbel_softmax_names_its_own_arguments(arguments, error, message):
