@@ -1,0 +1,71 @@
+"""Stick-breaking: from R^(K-1) onto the simplex, one break after the other (IGR, Eq. 22).
+
+With u = sigmoid(y), class k takes the share u_k of what the classes before it left:
+w_k = u_k prod_{i<k} (1 - u_i). (Eq. 22 as printed has v_i in the product, which leaves
+the simplex.) Everything is a sum of logarithms, and the remainder is the product of all
+1 - u_i, never `1 - sum`.
+"""
+
+import tensorflow as tf
+
+
+def log_stick_breaking(y):
+    """log of `stick_breaking`, exact where a stick underflows.
+
+    Args:
+        y: float tensor `[..., K-1]`.
+
+    Returns:
+        Tensor `[..., K]`; the last entry is the remainder.
+    """
+    y = tf.convert_to_tensor(y)
+    log_left = tf.math.log_sigmoid(-y)
+    sticks = tf.math.log_sigmoid(y) + tf.cumsum(log_left, axis=-1, exclusive=True)
+    return tf.concat([sticks, tf.reduce_sum(log_left, axis=-1, keepdims=True)], -1)
+
+
+def stick_breaking(y):
+    """w_k = sigmoid(y_k) prod_{i<k} sigmoid(-y_i), and the remainder (IGR, Eq. 22).
+
+    Args:
+        y: float tensor `[..., K-1]`.
+
+    Returns:
+        Tensor `[..., K]` on the simplex; the last entry is the remainder.
+
+    Example:
+
+    >>> tfc.relaxations.stick_breaking(tf.zeros([3])).numpy()
+    array([0.5  , 0.25 , 0.125, 0.125], dtype=float32)
+    """
+    return tf.exp(log_stick_breaking(y))
+
+
+def stick_breaking_inverse(log_w):
+    """y_k = log w_k - log(sum_{j>k} w_j), from the logarithm of the sticks.
+
+    Args:
+        log_w: float tensor `[..., K]`.
+
+    Returns:
+        Tensor `[..., K-1]`.
+    """
+    log_w = tf.convert_to_tensor(log_w)
+    # From the last class forward, so that every partial sum is a sum of small terms.
+    log_after = tf.math.cumulative_logsumexp(log_w, axis=-1, reverse=True)
+    return log_w[..., :-1] - log_after[..., 1:]
+
+
+def stick_breaking_log_det(log_w):
+    """log |dw/dy| over the first K-1 coordinates.
+
+    The Jacobian is triangular with w_k (1 - u_k) on its diagonal, and the product of all
+    1 - u_k is the remainder: the determinant is prod_k w_k, over all K.
+
+    Args:
+        log_w: float tensor `[..., K]`, the logarithm of the image.
+
+    Returns:
+        Tensor `[...]`.
+    """
+    return tf.reduce_sum(log_w, axis=-1)
