@@ -52,12 +52,22 @@ def prepare_logits(logits, class_mask=None, axis=-1):
         mask = tf.broadcast_to(tf.convert_to_tensor(class_mask), tf.shape(logits))
         mask.set_shape(logits.shape)
         logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
-    logits = tf.clip_by_value(logits, FILL, -FILL)
-    logits -= tf.reduce_max(tf.stop_gradient(logits), axis=axis, keepdims=True)
+    top = tf.reduce_max(tf.stop_gradient(logits), axis=axis, keepdims=True)
+    logits = _finite(logits - tf.clip_by_value(top, FILL, -FILL))
     if mask is not None:
         # Again, since a row whose kept logits are all as low as FILL has moved up.
         logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
     return logits, mask
+
+
+@tf.custom_gradient
+def _finite(shifted):
+    """Shifted logits cut to [FILL, 0], for infinite ones.
+
+    The gradient passes: a class that far down has a softmax of exactly 0, and with it a
+    gradient of 0. The cut's own gradient would cost three passes over the logits.
+    """
+    return tf.clip_by_value(shifted, FILL, 0.0), lambda upstream: upstream
 
 
 def zero_masked(value, mask):
