@@ -8,7 +8,8 @@ from tfconcrete.layers.distribution import DistributionSample
 from tfconcrete.layers.gapped import GapStraightThrough
 from tfconcrete.layers.gumbel_rao import GumbelRao
 from tfconcrete.layers.hypercube import HypercubeCode
-from tfconcrete.layers.recorder import record_codes
+from tfconcrete.layers.modes import inference_mode, preserved_state, sampling_layers
+from tfconcrete.layers.recorder import record_calls, record_codes
 from tfconcrete.layers.reinmax import ReinMax
 from tfconcrete.layers.straight_through import StraightThrough
 
@@ -24,5 +25,9 @@ __all__ = [
     "ReinMax",
     "SamplingLayer",
     "StraightThrough",
+    "inference_mode",
+    "preserved_state",
+    "record_calls",
     "record_codes",
+    "sampling_layers",
 ]

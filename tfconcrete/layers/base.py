@@ -13,7 +13,7 @@ from tfconcrete._checks import (
     check_temperature,
     invalid_type,
 )
-from tfconcrete.layers.recorder import record
+from tfconcrete.layers.recorder import note_call, note_codes
 from tfconcrete.layers.seeded import SeededLayer
 from tfconcrete.relaxations.discretize import categorical, codes, discretize
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
@@ -123,7 +123,7 @@ class SamplingLayer(SeededLayer):
     def _next_temperature(self):
         """The temperature of this training call; a schedule advances."""
         if self.schedule is None:
-            return tf.convert_to_tensor(self._temperature)
+            return self._temperature
         temperature = self.schedule(tf.convert_to_tensor(self._schedule_step))
         temperature = tf.cast(temperature, tf.float32)
         self._schedule_step.assign_add(1)
@@ -135,18 +135,21 @@ class SamplingLayer(SeededLayer):
 
     def call(self, logits, class_mask=None, training=None):
         self._check_inputs(logits, class_mask)
-        if training:
-            sample = self._relax(
-                logits, self._next_temperature(), class_mask, self.next_seed()
-            )
-        elif self.inference == "argmax":
+        mode = self.current_mode(training)
+        if mode == "relaxed":
+            temperature = self._next_temperature() if training else self._temperature
+            temperature = tf.convert_to_tensor(temperature)
+            sample = self._relax(logits, temperature, class_mask, self.next_seed())
+        elif mode == "argmax":
             sample = self._argmax(logits, class_mask)
-            record(self.name, lambda: self._codes(sample))
-        elif self.inference == "sample":
+            note_codes(self.name, lambda: self._codes(sample))
+        elif mode == "sample":
             sample = self._draw(logits, class_mask, self.next_seed())
         else:
             sample = self._probs(logits, class_mask)
-        return tf.cast(sample, self.compute_dtype)
+        sample = tf.cast(sample, self.compute_dtype)
+        note_call(self, logits, sample)
+        return sample
 
     def _relax(self, logits, temperature, class_mask, seed):
         """The training output."""
@@ -170,6 +173,10 @@ class SamplingLayer(SeededLayer):
     def _codes(self, sample):
         """int32 class indices of an argmax output, without the class axis."""
         return codes(sample, self.axis)
+
+    def _num_classes(self, sample):
+        """How many values `_codes` can take; None where that is not known."""
+        return sample.shape[self.axis]
 
     def _check_shape(self, logits_shape):
         """Raises unless the layer can take logits of this shape."""

@@ -114,8 +114,15 @@ class BinConcreteSample(SamplingLayer):
         return tf.cast(zero_masked(tf.sigmoid(working), mask), logits.dtype)
 
     def _codes(self, sample):
-        """int32 states, 0 or 1, of the shape of `sample`."""
-        return tf.cast(sample == tf.cast(self.levels[1], sample.dtype), tf.int32)
+        """int32 states, 0 or 1, of the shape of `sample`: the nearer level; masked is 0."""
+        low, high = self.levels
+        upper = tf.abs(sample - high) < tf.abs(sample - low)
+        if 0.0 not in self.levels:
+            upper &= sample != 0.0
+        return tf.cast(upper, tf.int32)
+
+    def _num_classes(self, sample):
+        return 2
 
     def _to_levels(self, state, mask, dtype):
         """0 and 1 to the two levels, both exactly; masked elements to 0."""

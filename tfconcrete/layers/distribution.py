@@ -10,7 +10,7 @@ from tfconcrete._checks import check_choice, check_count, check_number, invalid_
 from tfconcrete._seeds import as_seed
 from tfconcrete.layers.base import INFERENCE_MODES
 from tfconcrete.layers.kl import closed_form_kl, monte_carlo_kl
-from tfconcrete.layers.recorder import is_recording, record
+from tfconcrete.layers.recorder import is_recording_codes, note_codes
 from tfconcrete.layers.rounding import class_indices, in_space_of, rounded
 from tfconcrete.layers.seeded import SeededLayer
 from tfconcrete.relaxations.masking import float_at_least_32
@@ -111,11 +111,12 @@ class DistributionSample(SeededLayer):
 
     def call(self, inputs, training=None):
         q = self._make(self.distribution, "distribution", _at_least_32(inputs))
+        mode = self.current_mode(training)
         kl, sample = None, None
-        if self.prior is not None and not is_recording():
+        if self.prior is not None and not is_recording_codes():
             kl, sample = self._kl(q, inputs, training)
-        if not training:
-            sample = self._discrete(q)
+        if mode != "relaxed":
+            sample = self._discrete(q, mode)
         elif sample is None:
             sample = q.sample(seed=self.next_seed())
         if kl is not None:
@@ -142,19 +143,19 @@ class DistributionSample(SeededLayer):
         sample = keras.tree.map_structure(lambda x: x[0], samples)
         return tf.reduce_mean(log_ratios, 0), sample
 
-    def _discrete(self, q):
+    def _discrete(self, q, mode):
         discrete = rounded(q)
-        if self.inference == "sample":
+        if mode == "sample":
             seed = self.next_seed()
             if discrete is None:
                 return q.sample(seed=seed)
             return in_space_of(q, discrete.sample(seed=seed), self.compute_dtype)
-        if self.inference == "probs":
+        if mode == "probs":
             return _mean(q) if discrete is None else discrete.mean()
         if discrete is None:
             return _mode(q)
         sample = discrete.mode()
-        record(self.name, lambda: class_indices(discrete, sample))
+        note_codes(self.name, lambda: class_indices(discrete, sample))
         return in_space_of(q, sample, self.compute_dtype)
 
     def get_config(self):

@@ -1,4 +1,4 @@
-"""Collects the class indices that sampling layers choose, while a model is called."""
+"""Listening to the sampling layers while a model is called: their codes, their calls."""
 
 import contextlib
 import threading
@@ -25,20 +25,47 @@ def record_codes():
     >>> [(name, codes.numpy().tolist()) for name, codes in records]
     [('z', [1])]
     """
-    previous = getattr(_active, "records", None)
-    _active.records = []
+    with _recording("codes") as records:
+        yield records
+
+
+@contextlib.contextmanager
+def record_calls():
+    """Records every call of a sampling layer inside, in any mode.
+
+    Yields:
+        A list that fills, in call order, with `(layer, logits, sample)`, the tensors (or
+        for `logits` the structure of tensors) that the layer received and made. They
+        are on the path from input to output, so gradients can be taken at them.
+    """
+    with _recording("calls") as records:
+        yield records
+
+
+@contextlib.contextmanager
+def _recording(what):
+    previous = getattr(_active, what, None)
+    records = []
+    setattr(_active, what, records)
     try:
-        yield _active.records
+        yield records
     finally:
-        _active.records = previous
+        setattr(_active, what, previous)
 
 
-def is_recording():
+def is_recording_codes():
     """Whether this thread is inside `record_codes`."""
-    return getattr(_active, "records", None) is not None
+    return getattr(_active, "codes", None) is not None
 
 
-def record(name, make_codes):
+def note_codes(name, make_codes):
     """Appends `(name, make_codes())` where somebody listens; costs nothing elsewhere."""
-    if is_recording():
-        _active.records.append((name, make_codes()))
+    if is_recording_codes():
+        _active.codes.append((name, make_codes()))
+
+
+def note_call(layer, logits, sample):
+    """Appends `(layer, logits, sample)` where somebody listens."""
+    records = getattr(_active, "calls", None)
+    if records is not None:
+        records.append((layer, logits, sample))

@@ -31,6 +31,9 @@ class SeededLayer(keras.layers.Layer):
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
     """
 
+    # What `modes.inference_mode` wants instead of the layer's own `inference`.
+    inference_override = None
+
     def __init__(self, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.seed_generator = _make_generator(seed)
@@ -47,6 +50,14 @@ class SeededLayer(keras.layers.Layer):
         if context is not None and context.num_replicas_in_sync > 1:
             seed = fold_in(seed, context.replica_id_in_sync_group)
         return seed
+
+    def current_mode(self, training):
+        """"relaxed" in training, else what `inference` or its override says."""
+        if training:
+            return "relaxed"
+        if self.inference_override == "discrete":
+            return "argmax" if self.inference == "probs" else self.inference
+        return self.inference_override or self.inference
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
