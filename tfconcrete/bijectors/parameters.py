@@ -15,7 +15,8 @@ def as_parameter(value, name, dtype=None):
     Args:
         value: number, array, tensor, variable, or None (which stays None).
         name: Name of the tensor.
-        dtype: dtype of the tensor; None keeps that of `value`, float32 for numbers.
+        dtype: dtype of the tensor; None keeps that of a tensor, and holds numbers in
+            float64, to be cast to the dtype of whatever they are used with.
 
     Returns:
         Tensor, `tf.Variable`, `tf.Module` or None.
@@ -24,5 +25,5 @@ def as_parameter(value, name, dtype=None):
         value = value.value
     if value is None or is_reference(value):
         return value
-    value = tf.convert_to_tensor(value, dtype_hint=dtype or tf.float32, name=name)
+    value = tf.convert_to_tensor(value, dtype_hint=dtype or tf.float64, name=name)
     return value if dtype is None else tf.cast(value, dtype)
