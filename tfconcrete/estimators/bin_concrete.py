@@ -14,7 +14,8 @@ def bin_concrete_straight_through(logits, temperature, class_mask=None, seed=Non
 
     Forward: 1 where logits + Logistic > 0, an exact draw from Bernoulli(sigmoid(logits)).
     Backward: the gradient of sigmoid((logits + Logistic) / temperature), same noise.
-    Bias: vanishes as the temperature goes to 0, where the variance grows without bound.
+    Bias: as the temperature goes to 0, what the trapezoidal rule between 0 and 1 leaves
+    (nothing for objectives up to quadratic), while the variance grows without bound.
 
     The two-class case of `straight_through_gumbel_softmax`, with one noise for each bit
     (Concrete, Appendix B).

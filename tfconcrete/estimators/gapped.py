@@ -68,8 +68,9 @@ def gapped_straight_through(
     Backward: the gradient of softmax((logits + m1 - m2) / temperature), where m1 lifts
     the drawn class to the largest logit (Eq. 17) and m2 lowers the others until they are
     at least `gap` below it (Eq. 18); m1 and m2 are constants (Eq. 19).
-    Bias: not zero at any temperature. The surrogate depends on nothing random but D, so
-    the variance is low without resampling.
+    Bias: present at every temperature; as the temperature goes to 0 the gradient itself
+    vanishes. The surrogate depends on nothing random but D, so that the variance is low
+    without resampling.
 
     Algorithm 1 of Fan et al. (2022), "Training Discrete Deep Generative Models via
     Gapped Straight-Through Estimator".
@@ -84,7 +85,7 @@ def gapped_straight_through(
         axis: The class axis.
         seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
         perturbation_gradient: If True the gradient also passes through m1 and m2, the
-            ablation "NZ" of Tables 1 and 2. It loses most of the signal.
+            ablation "NZ" of Tables 1 and 2, which does not learn.
 
     Returns:
         Tensor of the shape and dtype of `logits`: one-hot, or on the simplex where

@@ -14,10 +14,9 @@ def reinmax(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
     Forward: D, an exact one-hot draw from p = softmax(logits).
     Backward: 2 J(q) - J(p) / 2 applied to the incoming gradient, where
     q = (D + softmax(logits / temperature)) / 2 and J(q) = diag(q) - q q^T.
-    Bias: none for objectives up to quadratic at temperature 1; second order otherwise.
+    Bias: none for objectives up to quadratic at temperature 1.
 
-    A temperature of at least 1 is best: a higher one lowers the variance. The
-    temperature gets no gradient.
+    Meant for temperatures of at least 1. The temperature gets no gradient.
 
     Reference: L. Liu, C. Dong, X. Liu, B. Yu, J. Gao, "Bridging Discrete and
     Backpropagation: Straight-Through and Beyond", NeurIPS 2023.

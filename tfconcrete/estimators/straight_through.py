@@ -13,8 +13,8 @@ def straight_through(logits, temperature=1.0, class_mask=None, axis=-1, seed=Non
 
     Forward: an exact one-hot draw from softmax(logits).
     Backward: the gradient of softmax(logits / temperature), whatever was drawn.
-    Bias: none for linear objectives at temperature 1; first order otherwise. The
-    surrogate does not know the draw, so its largest class need not be the drawn one.
+    Bias: none for linear objectives at temperature 1. The surrogate does not know the
+    draw, so its largest class need not be the drawn one.
 
     Args:
         logits: float tensor `[..., num_classes]` (classes along `axis`).
