@@ -49,6 +49,17 @@ class SamplingLayer(SeededLayer):
 
     Returns:
         Tensor of the shape of `logits`, in the layer's compute dtype.
+
+    Example:
+
+    >>> class Flattened(tfc.layers.SamplingLayer):
+    ...     "The probabilities at a higher temperature, without noise."
+    ...
+    ...     def _relax(self, logits, temperature, class_mask, seed):
+    ...         return tf.nn.softmax(logits / temperature, axis=self.axis)
+    >>> layer = Flattened(temperature=10.0)
+    >>> layer(tf.constant([[0.0, 2.0]])).numpy()
+    array([[0., 1.]], dtype=float32)
     """
 
     kl_options = ("analytic", "mass")

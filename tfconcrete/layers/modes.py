@@ -46,6 +46,13 @@ def inference_mode(model, mode):
         mode: `"relaxed"` (the training output, at the present temperature: schedules
             stand still), `"discrete"` (`"argmax"`, or `"sample"` where the layer says
             that), `"argmax"`, `"sample"` or `"probs"`.
+
+    Example:
+
+    >>> layer = tfc.ConcreteSample(inference="argmax")
+    >>> with tfc.layers.inference_mode(layer, "probs"):
+    ...     layer(tf.constant([[0.0, 0.0]])).numpy()
+    array([[0.5, 0.5]], dtype=float32)
     """
     layers = sampling_layers(model)
     previous = [layer.inference_override for layer in layers]
@@ -60,7 +67,19 @@ def inference_mode(model, mode):
 
 @contextlib.contextmanager
 def preserved_state(model):
-    """Puts the non-trainable variables of a model back at the end: seeds, counters, means."""
+    """Puts a model's non-trainable variables back at the end: seeds, counters, means.
+
+    Args:
+        model: A Keras layer or model.
+
+    Example:
+
+    >>> layer = tfc.ConcreteSample(temperature=0.5)
+    >>> with tfc.layers.preserved_state(layer):
+    ...     layer.temperature = 0.1
+    >>> float(layer.temperature.numpy())
+    0.5
+    """
     variables = [v for v in model.variables if not v.trainable]
     values = [v.numpy() for v in variables]
     try:

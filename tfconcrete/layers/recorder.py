@@ -37,6 +37,14 @@ def record_calls():
         A list that fills, in call order, with `(layer, logits, sample)`, the tensors (or
         for `logits` the structure of tensors) that the layer received and made. They
         are on the path from input to output, so gradients can be taken at them.
+
+    Example:
+
+    >>> z = tfc.ConcreteSample(name="z")
+    >>> with tfc.layers.record_calls() as records:
+    ...     _ = z(tf.zeros([2, 3]), training=True)
+    >>> [(layer.name, logits.shape) for layer, logits, _ in records]
+    [('z', TensorShape([2, 3]))]
     """
     with _recording("calls") as records:
         yield records

@@ -14,6 +14,21 @@ class Schedule:
     `tfc.callbacks.TemperatureScheduler`. Subclasses implement `__call__` with TensorFlow
     operations and `get_config`, and are registered with
     `keras.saving.register_keras_serializable`.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable("example")
+    ... class Halving(tfc.schedules.Schedule):
+    ...     def __init__(self, steps):
+    ...         self.steps = steps
+    ...
+    ...     def __call__(self, step):
+    ...         return 0.5 ** (tf.cast(step, tf.float32) / self.steps)
+    ...
+    ...     def get_config(self):
+    ...         return {"steps": self.steps}
+    >>> float(Halving(1000)(2000))
+    0.25
     """
 
     def __call__(self, step):

@@ -1,0 +1,88 @@
+"""`TemperatureScheduler`: temperatures by epoch or by step, and in the logs."""
+
+import keras
+import numpy as np
+
+from tfconcrete._checks import check_choice, invalid_type, invalid_value
+from tfconcrete.callbacks.find import layers_with, prefixes
+
+
+class TemperatureScheduler(keras.callbacks.Callback):
+    """Sets the temperature of sampling layers as a schedule says, and logs it.
+
+    The value at the end of each epoch is logged as `temperature` (as
+    `<layer>_temperature` where there are several layers), so that it is in the `History`;
+    list this callback before `keras.callbacks.TensorBoard` to have it there too.
+
+    With `unit="step"` and `steps_per_execution` above 1 the temperature changes between
+    executions only; give the schedule to the layer itself
+    (`tfc.ConcreteSample(temperature=schedule)`) to have it change in every step.
+
+    Args:
+        schedule: A schedule from `tfc.schedules`, or any callable from the epoch or step
+            (from 0) to a temperature.
+        unit: `"epoch"` or `"step"`. Steps continue from `optimizer.iterations`, so a
+            resumed run goes on where it stopped; epochs from `initial_epoch`.
+        layers: The sampling layers, or their names, to set; None for all of the model
+            (at any depth) that have no schedule of their own.
+
+    Example:
+
+    >>> z = tfc.ConcreteSample(name="z")
+    >>> model = keras.Sequential([keras.Input([3]), keras.layers.Dense(3), z])
+    >>> model.compile("sgd", "mse")
+    >>> schedule = tfc.schedules.ExponentialAnnealing(1.0, 0.5, rate=0.1)
+    >>> callback = tfc.callbacks.TemperatureScheduler(schedule)
+    >>> x, y = np.ones([4, 3]), np.ones([4, 3])
+    >>> history = model.fit(x, y, epochs=2, callbacks=[callback], verbose=0)
+    >>> [round(t, 4) for t in history.history["temperature"]]
+    [1.0, 0.9048]
+    """
+
+    def __init__(self, schedule, unit="epoch", layers=None):
+        super().__init__()
+        if not callable(schedule):
+            raise invalid_type("schedule", "a schedule or a callable", schedule)
+        self.schedule = schedule
+        self.unit = check_choice(unit, "unit", ("epoch", "step"))
+        self.layers = layers
+
+    def on_train_begin(self, logs=None):
+        found = layers_with(self.model, "temperature", self.layers)
+        own = [layer for layer in found if layer.schedule is not None]
+        if own and self.layers is not None:
+            expected = "layers without a schedule of their own"
+            raise invalid_value("layers", expected, [layer.name for layer in own])
+        self._found = [layer for layer in found if layer.schedule is None]
+        if not self._found:
+            raise ValueError(
+                "The model has no sampling layer whose temperature could be set. "
+                f"Received: model with layers {[layer.name for layer in self.model.layers]}"
+            )
+        optimizer = getattr(self.model, "optimizer", None)
+        self._step = 0 if optimizer is None else int(optimizer.iterations.numpy())
+        self._first = 0
+
+    def _set(self, time):
+        temperature = float(np.asarray(self.schedule(time)))
+        for layer in self._found:
+            layer.temperature = temperature
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.unit == "epoch":
+            self._set(epoch)
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._first = batch
+        if self.unit == "step":
+            self._set(self._step)
+
+    def on_train_batch_end(self, batch, logs=None):
+        # One call for all steps of an execution: `batch` is the last of them.
+        self._step += batch - self._first + 1
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is None:
+            return
+        for layer, prefix in prefixes(self._found):
+            logs[f"{prefix}temperature"] = float(layer.temperature.numpy())
