@@ -54,7 +54,8 @@ def binary_relaxation(
                     color="#c6dbef", linewidth=0)  # fmt: skip
         ax.plot(right + width, outputs, color="#08519c", linewidth=1.3)
     ax.axvline(right, color="0.8", linewidth=0.6)
-    ax.set(xlim=(left, right + 1.08 * reach), ylim=(-0.65, 1.15), yticks=[0, 1], title=title)
+    ax.set(xlim=(left, right + 1.08 * reach), ylim=(-0.65, 1.15), title=title)
+    ax.set(xticks=np.linspace(left, right, 5), yticks=[0, 1])
     ax.set_xlabel("noisy logit")
     ax.spines[["top", "right"]].set_visible(False)
     return ax.figure

@@ -10,11 +10,11 @@ from tfconcrete._checks import invalid_value
 _CORNERS = np.array([[0.0, 0.0], [0.5, np.sqrt(3) / 2], [1.0, 0.0]])
 
 
-def _triangle(ax, title, labels):
+def _triangle(ax, title, labels, distance=8):
     if ax is None:
         _, ax = plt.subplots(figsize=(3.2, 3.0), layout="constrained")
     ax.add_patch(plt.Polygon(_CORNERS, fill=False, color="0.2", linewidth=1.0, zorder=3))
-    offsets = [(-8, -4), (0, 4), (8, -4)]
+    offsets = [(-distance, -4), (0, distance - 4), (distance, -4)]
     aligned = ["right", "center", "left"]
     for corner, label, offset, side in zip(_CORNERS, labels, offsets, aligned, strict=True):
         ax.annotate(label, corner, offset, textcoords="offset points", ha=side, fontsize=9)
@@ -79,7 +79,7 @@ def simplex_masses(probs, ax=None, title="", labels=("1", "2", "3")):
     """
     probs = _check_points(np.asarray(probs)[None])[0]
     probs = probs / probs.sum()
-    ax = _triangle(ax, title, labels)
+    ax = _triangle(ax, title, labels, distance=20)
     ax.add_patch(plt.Polygon(_CORNERS, color="#c6dbef", zorder=1))
     ax.scatter(*_CORNERS.T, s=1600 * probs, facecolor="white", edgecolor="0.2", zorder=4)
     for corner, probability in zip(_CORNERS, probs, strict=True):
