@@ -1,0 +1,184 @@
+"""Names, shapes and dtypes at a served model's boundary."""
+
+import inspect
+
+import keras
+import tensorflow as tf
+
+from tfconcrete._checks import invalid_value
+
+
+def boundary_dtype(dtype):
+    """float32 for every float, whatever the policy; other dtypes as they are."""
+    dtype = tf.as_dtype(dtype)
+    return tf.float32 if dtype.is_floating else dtype
+
+
+def boundary_spec(shape, dtype, name):
+    """The spec of one input: the batch, of any size, is dimension 0."""
+    shape = tuple(shape)
+    if not shape:
+        raise ValueError(
+            f"Cannot serve input '{name}': every input needs the batch as its first "
+            "dimension, so that a server can batch requests. Received: a scalar."
+        )
+    return tf.TensorSpec((None, *shape[1:]), boundary_dtype(dtype), name=name)
+
+
+def unique(names):
+    """The names in order, repeated ones with _1, _2, ... appended."""
+    seen, out = {}, []
+    for name in names:
+        count = seen.get(name, 0)
+        seen[name] = count + 1
+        out.append(f"{name}_{count}" if count else name)
+    return out
+
+
+class ModelBoundary:
+    """How a Keras model is called with named tensors, and what it returns by name.
+
+    Args:
+        model: A built `keras.Model`: functional, sequential or subclassed.
+
+    Attributes:
+        specs: The input specs by name, floats as float32 and the batch unknown.
+    """
+
+    def __init__(self, model):
+        self.model = model
+        inputs = getattr(model, "inputs", None)
+        if inputs and all(isinstance(x, keras.KerasTensor) for x in inputs):
+            if isinstance(model, keras.Sequential):
+                structure = inputs[0]
+            else:
+                structure = model.input
+            names = _functional_input_names(structure)
+            self._arguments = {None: structure}
+            self._dtypes = [x.dtype for x in keras.tree.flatten(structure)]
+            shapes = [x.shape for x in keras.tree.flatten(structure)]
+        else:
+            self._arguments = _recorded_shapes(model)
+            names = _argument_names(self._arguments)
+            shapes = _flat_shapes(self._arguments)
+            self._dtypes = ["float32"] * len(shapes)
+        self.specs = {
+            name: boundary_spec(shape, dtype, name)
+            for name, shape, dtype in zip(names, shapes, self._dtypes, strict=True)
+        }
+
+    def call(self, tensors):
+        """The model's outputs by name, from tensors by name (in the order of `specs`)."""
+        values = [
+            tf.cast(tensor, dtype) if tensor.dtype.is_floating else tensor
+            for tensor, dtype in zip(tensors.values(), self._dtypes, strict=True)
+        ]
+        arguments = {}
+        for name, structure in self._arguments.items():
+            count = len(_flat_shapes({name: structure}))
+            part, values = values[:count], values[count:]
+            arguments[name] = _pack(structure, part)
+        positional = [arguments.pop(None)] if None in arguments else []
+        outputs = self.model(*positional, **arguments, **self._inference())
+        return self._name_outputs(outputs)
+
+    def _inference(self):
+        parameters = inspect.signature(self.model.call).parameters
+        return {"training": False} if "training" in parameters else {}
+
+    def _name_outputs(self, outputs):
+        flat = keras.tree.flatten_with_path(outputs)
+        if isinstance(outputs, dict):
+            names = ["_".join(str(part) for part in path) for path, _ in flat]
+        elif len(getattr(self.model, "output_names", None) or ()) == len(flat):
+            names = list(self.model.output_names)
+        elif isinstance(self.model, keras.Sequential):
+            names = [self.model.layers[-1].name]
+        else:
+            names = [f"output_{index}" for index in range(len(flat))]
+        return dict(zip(unique(names), (tensor for _, tensor in flat), strict=True))
+
+
+def _functional_input_names(structure):
+    if isinstance(structure, dict):
+        flat = keras.tree.flatten_with_path(structure)
+        return unique("_".join(str(part) for part in path) for path, _ in flat)
+    return unique(tensor.name for tensor in keras.tree.flatten(structure))
+
+
+def _is_shape(value):
+    return isinstance(value, (tuple, list)) and all(
+        size is None or isinstance(size, int) for size in value
+    )
+
+
+def _recorded_shapes(model):
+    """The shapes a subclassed model was built with, by the argument of its `call`."""
+    shapes = getattr(model, "_build_shapes_dict", None)
+    parameters = inspect.signature(model.call).parameters
+    if not model.built or not shapes:
+        raise ValueError(
+            f"Cannot export the model '{model.name}': it has not been built, so the shapes "
+            "of its inputs are unknown. Call it once on a batch (or `fit` it) first."
+        )
+    required = [
+        name
+        for name, p in parameters.items()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        and p.default is p.empty
+        and name not in ("training", "mask")
+    ]
+    if len(shapes) == 1:
+        first = next(iter(parameters), "inputs")
+        arguments = {first: next(iter(shapes.values()))}
+    else:
+        arguments = {name.removesuffix("_shape"): shape for name, shape in shapes.items()}
+    missing = [name for name in required if name not in arguments]
+    if missing:
+        raise invalid_value(
+            "model",
+            f"a model whose inputs are known (the shape of {', '.join(missing)} is not: pass "
+            "all inputs in the first argument of `call`, as a dict, or write "
+            "`build` with one `<argument>_shape` for each)",
+            model,
+        )
+    return arguments
+
+
+def _walk(structure, path=()):
+    """Pairs of path and shape, in the order of `keras.tree` (dicts by sorted key)."""
+    if isinstance(structure, keras.KerasTensor) or _is_shape(structure):
+        yield path, structure
+    elif isinstance(structure, dict):
+        for key in sorted(structure):
+            yield from _walk(structure[key], (*path, str(key)))
+    else:
+        for index, value in enumerate(structure):
+            yield from _walk(value, (*path, str(index)))
+
+
+def _flat_shapes(arguments):
+    return [shape for structure in arguments.values() for _, shape in _walk(structure)]
+
+
+def _argument_names(arguments):
+    names = []
+    for argument, structure in arguments.items():
+        for path, _ in _walk(structure):
+            by_key = isinstance(structure, dict) and len(arguments) == 1
+            names.append("_".join(path if by_key else (argument, *path)))
+    return unique(names)
+
+
+def _pack(structure, values):
+    values = iter(values)
+
+    def fill(part):
+        if isinstance(part, keras.KerasTensor) or _is_shape(part):
+            return next(values)
+        if isinstance(part, dict):
+            filled = {key: fill(part[key]) for key in sorted(part)}
+            return {key: filled[key] for key in part}
+        return [fill(value) for value in part]
+
+    return fill(structure)

@@ -1,0 +1,161 @@
+"""From a Python function to a pure graph function that a server can run."""
+
+import contextlib
+
+import keras
+import tensorflow as tf
+
+from tfconcrete.export.boundary import boundary_dtype, unique
+from tfconcrete.export.graph import all_nodes, is_assignment, is_random, pruned
+from tfconcrete.layers.recorder import record_codes
+
+
+@contextlib.contextmanager
+def _inlined_functions():
+    """`tf.function`s called inside are traced as the plain functions they wrap."""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
+
+
+def with_codes(call):
+    """`call`, with the codes of every sampling layer added to what it returns.
+
+    A layer called inside a loop or a branch has its codes in another graph, where the
+    signature cannot reach them: it adds nothing.
+
+    Args:
+        call: Function from tensors by name to outputs by name.
+    """
+
+    def call_and_record(tensors):
+        with record_codes() as records:
+            outputs = dict(call(tensors))
+        here = tf.compat.v1.get_default_graph()
+        reached = [(name, codes) for name, codes in records if codes.graph is here]
+        names = unique(f"{name}_codes" for name, _ in reached)
+        for name, (_, codes) in zip(names, reached, strict=True):
+            if name in outputs:
+                raise ValueError(
+                    f"Cannot export: an output of the model is named '{name}', which is "
+                    "the name for the codes of a sampling layer. Rename the output."
+                )
+            outputs[name] = codes
+        return outputs
+
+    return call_and_record
+
+
+class Endpoint:
+    """A signature: a graph function that only reads, pruned to what its outputs need.
+
+    Args:
+        name: The signature's name.
+        call: Function from a dict of tensors to a dict of tensors.
+        specs: Its inputs by name, as `tf.TensorSpec`s.
+        random: Whether random ops are allowed.
+        example: Function from example inputs of `serving_default` to those of this
+            signature; the same ones by default.
+        tracked: The object whose lookup tables and other resources the call may use.
+
+    Attributes:
+        function: The `ConcreteFunction` to save.
+        variables: The `tf.Variable`s that it reads.
+        resources: Lookup tables and the like that it reads.
+    """
+
+    def __init__(self, name, call, specs, random=False, example=None, tracked=None):
+        self.name, self.specs = name, specs
+        self.example = example or (lambda inputs: inputs)
+        try:
+            with _inlined_functions():
+                traced, outputs = _trace(call, specs)
+        except (tf.errors.OperatorNotAllowedInGraphError, NotImplementedError):
+            # A `tf.function` inside needs AutoGraph for its control flow.
+            traced, outputs = _trace(call, specs)
+        graph_def = pruned(
+            traced.graph.as_graph_def(), [tensor.name for tensor in outputs.values()]
+        )
+        self._refuse_side_effects(graph_def, random)
+        kept = {node.name for node in graph_def.node}
+        feeds = traced.inputs[: len(specs)]
+        captures = [
+            (inner, outer)
+            for inner, outer in zip(
+                traced.inputs[len(specs) :], traced.captured_inputs, strict=True
+            )
+            if inner.op.name in kept
+        ]
+        handles = {id(outer) for _, outer in captures}
+        self.variables = [v for v in traced.graph.variables if id(v.handle) in handles]
+        self.resources = _resources(tracked, handles)
+
+        def serve(*tensors):
+            graph = tf.compat.v1.get_default_graph()
+            replaced = {
+                inner.name: outer
+                for inner, outer in zip(feeds, tensors, strict=True)
+                if inner.op.name in kept
+            }
+            replaced.update({inner.name: graph.capture(outer) for inner, outer in captures})
+            results = tf.graph_util.import_graph_def(
+                graph_def,
+                input_map=replaced,
+                return_elements=[tensor.name for tensor in outputs.values()],
+                name="",
+            )
+            return dict(zip(outputs, results, strict=True))
+
+        self.function = tf.function(
+            serve, input_signature=list(specs.values()), autograph=False
+        ).get_concrete_function()
+
+    def _refuse_side_effects(self, graph_def, random):
+        library = {function.signature.name: function for function in graph_def.library.function}
+        ops = {node.op for node in all_nodes(graph_def.node, library)}
+        drawn = sorted(op for op in ops if is_random(op)) if not random else []
+        assigned = sorted(op for op in ops if is_assignment(op))
+        for found, what in ((drawn, "random ops"), (assigned, "assignments to variables")):
+            if found:
+                raise ValueError(
+                    f"Cannot export signature '{self.name}': its outputs depend on {what} "
+                    f"({', '.join(found)}), so that the same request would get different "
+                    "answers. Let the model skip them when `training` is False."
+                )
+
+
+def _trace(call, specs):
+    """The wrapped function of `call` and its outputs by name, floats as float32."""
+    outputs = {}
+
+    def body(*tensors):
+        results = call(dict(zip(specs, tensors, strict=True)))
+        for name, value in results.items():
+            if not isinstance(value, tf.Tensor):
+                value = keras.ops.convert_to_tensor(value)
+            # An op of its own: an output may be an input, or the same tensor twice.
+            outputs[name] = tf.identity(tf.cast(value, boundary_dtype(value.dtype)))
+        return list(outputs.values())
+
+    # Unlike `tf.function`, this adds no control dependencies: what no output needs (a
+    # loss, the state of a seed) is cut off below, whether it has side effects or not.
+    signature = [
+        tf.TensorSpec(spec.shape, spec.dtype, name=f"input_{index}")
+        for index, spec in enumerate(specs.values())
+    ]
+    traced = tf.compat.v1.wrap_function(body, signature)
+    return traced, dict(zip(outputs, traced.outputs, strict=True))
+
+
+def _resources(tracked, handles):
+    if tracked is None:
+        return []
+    return [
+        child
+        for child in tf.train.TrackableView(tracked).descendants()
+        if isinstance(child, tf.saved_model.experimental.TrackableResource)
+        and id(child.resource_handle) in handles
+    ]
