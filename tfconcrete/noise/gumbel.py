@@ -82,7 +82,8 @@ def gumbel_given_winner(logits, winner, axis=-1, num_samples=None, seed=None):
     # the first term for the winner. 1 / p_j overflows for classes without a chance: the
     # part of log p_j below -80 is taken out of the logarithm, where E_i no longer counts.
     bounded = tf.maximum(log_probs, -80.0)
-    inverse = tf.where(winner, 0.0, tf.exp(-bounded))
-    excess = tf.where(winner, 0.0, log_probs - bounded)
-    first = tf.reduce_sum(tf.where(winner, noise, 0.0), axis=axis, keepdims=True)
+    zero = tf.zeros([], logits.dtype)
+    inverse = tf.where(winner, zero, tf.exp(-bounded))
+    excess = tf.where(winner, zero, log_probs - bounded)
+    first = tf.reduce_sum(tf.where(winner, noise, zero), axis=axis, keepdims=True)
     return log_partition + excess - tf.math.log(noise * inverse + first)
