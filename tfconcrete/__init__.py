@@ -32,7 +32,12 @@ from tfconcrete import (
 )
 from tfconcrete._version import __version__
 from tfconcrete.estimators import gumbel_softmax
-from tfconcrete.layers import ConcreteSample, ExpConcreteSample, GapStraightThrough
+from tfconcrete.layers import (
+    ConcreteSample,
+    ExpConcreteSample,
+    GapStraightThrough,
+    IGRSample,
+)
 
 # Imported on first use: they bring matplotlib and the serving protos with them.
 _LAZY = ("export", "plots")
@@ -41,6 +46,7 @@ __all__ = [
     "ConcreteSample",
     "ExpConcreteSample",
     "GapStraightThrough",
+    "IGRSample",
     "__version__",
     "bijectors",
     "calibration",

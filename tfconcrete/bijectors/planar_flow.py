@@ -53,7 +53,6 @@ class PlanarFlow(tfb.AutoCompositeTensorBijector):
         super().__init__(
             forward_min_event_ndims=1,
             inverse_min_event_ndims=1,
-            dtype=self._u.dtype,
             validate_args=validate_args,
             parameters=parameters,
             name=name,

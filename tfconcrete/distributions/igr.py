@@ -32,6 +32,7 @@ from tfconcrete.noise import normal
 from tfconcrete.relaxations.diag_normal import diag_normal_kl
 from tfconcrete.relaxations.discretize import discretize
 from tfconcrete.relaxations.gaussian_argmax import gaussian_argmax_probs
+from tfconcrete.relaxations.igr import TRANSFORMS
 from tfconcrete.relaxations.interpolation import check_unit_temperature
 from tfconcrete.relaxations.masking import float_at_least_32
 from tfconcrete.relaxations.truncation import (
@@ -44,7 +45,6 @@ from tfconcrete.relaxations.truncation import (
 tfb = tfp.bijectors
 tfd = tfp.distributions
 
-TRANSFORMS = ("softmax++", "stick_breaking", "interpolation")
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 

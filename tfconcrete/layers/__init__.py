@@ -8,6 +8,7 @@ from tfconcrete.layers.distribution import DistributionSample
 from tfconcrete.layers.gapped import GapStraightThrough
 from tfconcrete.layers.gumbel_rao import GumbelRao
 from tfconcrete.layers.hypercube import HypercubeCode
+from tfconcrete.layers.igr import IGRSample
 from tfconcrete.layers.modes import inference_mode, preserved_state, sampling_layers
 from tfconcrete.layers.recorder import record_calls, record_codes
 from tfconcrete.layers.reinmax import ReinMax
@@ -22,6 +23,7 @@ __all__ = [
     "GapStraightThrough",
     "GumbelRao",
     "HypercubeCode",
+    "IGRSample",
     "ReinMax",
     "SamplingLayer",
     "StraightThrough",

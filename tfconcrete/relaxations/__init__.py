@@ -22,6 +22,7 @@ from tfconcrete.relaxations.diag_normal import diag_normal_kl
 from tfconcrete.relaxations.discretize import categorical, codes, discretize
 from tfconcrete.relaxations.gaussian_argmax import gaussian_argmax_probs
 from tfconcrete.relaxations.hypercube import hypercube_code, hypercube_corners
+from tfconcrete.relaxations.igr import igr, igr_and_truncation, igr_location, igr_probs
 from tfconcrete.relaxations.interpolation import (
     interpolate,
     interpolate_inverse,
@@ -62,6 +63,10 @@ __all__ = [
     "gaussian_argmax_probs",
     "hypercube_code",
     "hypercube_corners",
+    "igr",
+    "igr_and_truncation",
+    "igr_location",
+    "igr_probs",
     "interpolate",
     "interpolate_inverse",
     "interpolation",
