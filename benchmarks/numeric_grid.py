@@ -10,6 +10,7 @@ prints a Markdown table with a column for tfconcrete and for each installed peer
 TensorFlow Probability, and PyTorch where it can be imported.
 """
 
+import functools
 import importlib.util
 import itertools
 
@@ -88,7 +89,6 @@ def tensorflow_column(families, num_draws=NUM_DRAWS, jit_compile=False, **subset
     """
     temperatures = subset.get("temperatures", TEMPERATURES)
     scales = subset.get("scales", SCALES)
-    run = tf.function(evaluate, jit_compile=True) if jit_compile else evaluate
     column = {}
     for form, dtype, num_classes in itertools.product(
         subset.get("forms", FORMS),
@@ -97,12 +97,12 @@ def tensorflow_column(families, num_draws=NUM_DRAWS, jit_compile=False, **subset
     ):
         batch = [len(temperatures), len(scales)]
         logits = np.array(scales)[:, np.newaxis] * standard_logits(num_classes)
+        run = functools.partial(evaluate, families[form], form, num_draws=num_draws)
+        if jit_compile:
+            run = tf.function(run, jit_compile=True)
         finite = run(
-            families[form],
-            form,
             tf.constant(np.broadcast_to(np.array(temperatures)[:, None], batch), dtype),
             tf.constant(np.broadcast_to(logits, [*batch, num_classes]), dtype),
-            num_draws,
         ).numpy()
         for (i, temperature), (j, scale) in itertools.product(
             enumerate(temperatures), enumerate(scales)

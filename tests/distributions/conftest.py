@@ -11,13 +11,13 @@ LOGITS = np.array([[0.0, 1.0, -0.5], [2.0, -1.0, 0.3]])
 
 def _relaxed(cls):
     def make(temperature=0.5, dtype="float32", logits=LOGITS, **kwargs):
-        return cls(temperature, logits=tf.constant(logits, dtype), **kwargs)
+        return cls(temperature, logits=tf.cast(logits, dtype), **kwargs)
 
     return make
 
 
 def _logistic_normal(temperature=0.5, dtype="float32", logits=LOGITS, **kwargs):
-    loc = tf.constant(logits, dtype)[..., :-1]
+    loc = tf.cast(logits, dtype)[..., :-1]
     return tfc.distributions.LogisticNormal(loc, 0.5 + tf.nn.softplus(loc), temperature, **kwargs)
 
 

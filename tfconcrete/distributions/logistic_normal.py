@@ -12,7 +12,7 @@ from tfconcrete.distributions.parameters import (
     ParameterProperties,
     assert_sum,
     check_batch_temperature,
-    check_class_parameter,
+    check_free_parameter,
     common_dtype,
     positive_assertions,
     positive_property,
@@ -70,8 +70,8 @@ class LogisticNormal(tfd.AutoCompositeTensorDistribution):
     ):
         parameters = dict(locals())
         check_temperature(temperature)
-        check_class_parameter(loc, "loc", num_classes_at_least=1)
-        check_class_parameter(scale_diag, "scale_diag", num_classes_at_least=1)
+        check_free_parameter(loc, "loc")
+        check_free_parameter(scale_diag, "scale_diag")
         dtype = common_dtype(loc, scale_diag, temperature)
         self._loc = as_parameter(loc, "loc", dtype)
         self._scale_diag = as_parameter(scale_diag, "scale_diag", dtype)

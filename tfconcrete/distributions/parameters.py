@@ -24,16 +24,24 @@ def common_dtype(*values):
     return tf.float32
 
 
-def check_class_parameter(value, name, num_classes_at_least=2):
-    """A floating-point parameter `[..., n]` with enough classes in its last dimension."""
+def _shape(value):
+    return tf.TensorShape(value.shape if hasattr(value, "shape") else np.shape(value))
+
+
+def check_class_parameter(value, name):
+    """Floating-point values `[..., K]` of at least two classes."""
     check_floating(value, name)
-    shape = value.shape if hasattr(value, "shape") else np.shape(value)
-    if num_classes_at_least == 2:
-        check_num_classes(shape, -1, name)
-    elif tf.TensorShape(shape).rank == 0:
+    check_num_classes(_shape(value), -1, name)
+
+
+def check_free_parameter(value, name):
+    """Floating-point values `[..., K-1]`: all classes but the remainder."""
+    check_floating(value, name)
+    shape = _shape(value)
+    if shape.rank == 0 or (shape.rank is not None and shape[-1] == 0):
         raise ValueError(
-            f"Invalid value received for argument `{name}`. Expected a shape [..., K-1]. "
-            f"Received: {name} of shape ()"
+            f"Invalid value received for argument `{name}`. Expected a shape [..., K-1] for "
+            f"at least two classes. Received: {name} of shape {tuple(shape)}"
         )
 
 
@@ -80,6 +88,14 @@ def probs_assertions(probs, is_init, sums_to_one):
     if sums_to_one:
         assertions.append(assert_sum(probs, "Argument `probs` must sum to 1."))
     return assertions
+
+
+def num_classes_assertions(value, name, is_init):
+    """At least two classes, where the shape is only known at run time."""
+    if not is_init or (value.shape.rank is not None and value.shape[-1] is not None):
+        return []
+    message = f"Argument `{name}` must have at least two classes."
+    return [tf.debugging.assert_greater_equal(tf.shape(value)[-1], 2, message)]
 
 
 def assert_sum(x, message):

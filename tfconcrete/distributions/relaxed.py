@@ -12,6 +12,7 @@ from tfconcrete.distributions.parameters import (
     check_batch_temperature,
     check_class_parameter,
     common_dtype,
+    num_classes_assertions,
     positive_assertions,
     positive_property,
     probs_assertions,
@@ -118,13 +119,11 @@ class RelaxedDistribution(tfd.AutoCompositeTensorDistribution):
             return []
         return positive_assertions(
             self._temperature, "temperature", is_init
-        ) + probs_assertions(self._probs, is_init, sums_to_one=self._class_ndims == 1)
+        ) + self._location_assertions(is_init)
 
 
 class RelaxedOneHot(RelaxedDistribution):
     """A relaxed one-hot variable: logits `[..., K]`, a temperature `[...]`."""
-
-    _class_ndims = 1
 
     @staticmethod
     def _check_location(value, name):
@@ -132,6 +131,12 @@ class RelaxedOneHot(RelaxedDistribution):
 
     def _check_shapes(self, name):
         check_batch_temperature(self._temperature, self._location, name)
+
+    def _location_assertions(self, is_init):
+        name = "probs" if self._logits is None else "logits"
+        return num_classes_assertions(self._location, name, is_init) + probs_assertions(
+            self._probs, is_init, sums_to_one=True
+        )
 
     @classmethod
     def _parameter_properties(cls, dtype, num_classes=None):
@@ -195,8 +200,6 @@ class RelaxedOneHot(RelaxedDistribution):
 class RelaxedBinary(RelaxedDistribution):
     """A relaxed binary variable: logits and temperature that broadcast."""
 
-    _class_ndims = 0
-
     @staticmethod
     def _check_location(value, name):
         check_floating(value, name)
@@ -205,6 +208,9 @@ class RelaxedBinary(RelaxedDistribution):
         check_broadcast(
             self._temperature.shape, "temperature", self._location.shape, name
         )
+
+    def _location_assertions(self, is_init):
+        return probs_assertions(self._probs, is_init, sums_to_one=False)
 
     @classmethod
     def _parameter_properties(cls, dtype, num_classes=None):
