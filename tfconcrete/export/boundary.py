@@ -40,20 +40,20 @@ class ModelBoundary:
 
     Args:
         model: A built `keras.Model`: functional, sequential or subclassed.
+        inputs: The symbolic inputs, where the model does not know them itself.
+        names: Their names, where they are not the symbolic tensors' own.
+        outputs: The names of the outputs, where the model does not know them itself.
 
     Attributes:
         specs: The input specs by name, floats as float32 and the batch unknown.
     """
 
-    def __init__(self, model):
+    def __init__(self, model, inputs=None, names=None, outputs=None):
         self.model = model
-        inputs = getattr(model, "inputs", None)
-        if inputs and all(isinstance(x, keras.KerasTensor) for x in inputs):
-            if isinstance(model, keras.Sequential):
-                structure = inputs[0]
-            else:
-                structure = model.input
-            names = _functional_input_names(structure)
+        self._output_names = outputs or getattr(model, "output_names", None) or ()
+        structure = symbolic_inputs(model) if inputs is None else inputs
+        if structure is not None:
+            names = names or _functional_input_names(structure)
             self._arguments = {None: structure}
             self._dtypes = [x.dtype for x in keras.tree.flatten(structure)]
             shapes = [x.shape for x in keras.tree.flatten(structure)]
@@ -90,13 +90,21 @@ class ModelBoundary:
         flat = keras.tree.flatten_with_path(outputs)
         if isinstance(outputs, dict):
             names = ["_".join(str(part) for part in path) for path, _ in flat]
-        elif len(getattr(self.model, "output_names", None) or ()) == len(flat):
-            names = list(self.model.output_names)
+        elif len(self._output_names) == len(flat):
+            names = list(self._output_names)
         elif isinstance(self.model, keras.Sequential):
             names = [self.model.layers[-1].name]
         else:
             names = [f"output_{index}" for index in range(len(flat))]
         return dict(zip(unique(names), (tensor for _, tensor in flat), strict=True))
+
+
+def symbolic_inputs(model):
+    """The symbolic inputs of a functional or sequential model, else None."""
+    inputs = getattr(model, "inputs", None)
+    if not inputs or not all(isinstance(x, keras.KerasTensor) for x in inputs):
+        return None
+    return inputs[0] if isinstance(model, keras.Sequential) else model.input
 
 
 def _functional_input_names(structure):
