@@ -1,0 +1,65 @@
+"""Running compiled functions over more examples than fit in memory."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfconcrete._checks import check_count, invalid_value
+from tfconcrete._seeds import as_seed, fold_in
+from tfconcrete.models.data import check_finite_data
+
+# Rows (samples times examples) of one round: enough to keep the cores busy, few enough to
+# stay near their caches.
+ROWS = 2_000
+
+
+def in_batches(function, x, batch_size):
+    """`function` of arrays `[examples, ...]`, some at a time; NumPy arrays out."""
+    batch_size = check_count(batch_size, "batch_size")
+    x = np.asarray(x)
+    if not len(x):
+        raise invalid_value("x", "at least one example", x)
+    outputs = [function(x[i : i + batch_size]) for i in range(0, len(x), batch_size)]
+    return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+
+def stream_likelihood(function, data, num_samples, chunk, seed, batch_size, verbose):
+    """L_m of each example, batch after batch, with a progress bar.
+
+    Args:
+        function: compiled `(*batch, seed, num_samples, chunk) -> [batch]`.
+        data: tuple of arrays `[examples, ...]`, or of one `tf.data.Dataset`.
+        num_samples, chunk, seed, batch_size, verbose: as in `DiscreteVAE.log_likelihood`.
+
+    Returns:
+        float32 array `[examples]`.
+    """
+    num_samples = check_count(num_samples, "num_samples")
+    chunk = min(check_count(chunk, "chunk"), num_samples)
+    data = tuple(_as_array(x) for x in data)
+    check_finite_data(data, "x")
+    examples = len(data[0])
+    if not examples:
+        raise invalid_value("x", "at least one example", data[0])
+    if batch_size is None:
+        batch_size = max(1, ROWS // chunk)
+    batch_size = min(check_count(batch_size, "batch_size"), examples)
+    seed = as_seed(seed)
+    starts = range(0, examples, batch_size)
+    progress = keras.utils.Progbar(len(starts), verbose=verbose, unit_name="batch")
+    bounds = []
+    for index, start in enumerate(starts):
+        # The last batch is filled up from the start, so that one shape is compiled.
+        rows = np.arange(start, start + batch_size) % examples
+        batch = tuple(x[rows] for x in data)
+        bound = function(*batch, fold_in(seed, index), num_samples, chunk).numpy()
+        bounds.append(bound[: examples - start])
+        progress.update(index + 1, values=[("log_likelihood", bounds[-1].mean())])
+    return np.concatenate(bounds)
+
+
+def _as_array(x):
+    if isinstance(x, tf.data.Dataset):
+        batches = [keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in x]
+        return np.concatenate([np.asarray(batch) for batch in batches])
+    return np.asarray(x)

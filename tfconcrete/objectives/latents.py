@@ -1,0 +1,265 @@
+"""What a bound reads from a sampling layer: its node, its value, its log ratios.
+
+A node is the stochastic node whose density counts: the logarithm of a Concrete sample, the
+logit of a Binary Concrete one (Concrete, C.3), the sample itself where it is one-hot. Its
+value is what a decoder sees. All functions take parameters `[rows, ...]` and a seed, and
+sum over the variables of a row; they hold no state.
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+from tfconcrete._checks import invalid_type, invalid_value
+from tfconcrete._dtypes import float_at_least_32
+from tfconcrete.layers.base import SamplingLayer
+from tfconcrete.layers.bin_concrete import BinConcreteSample
+from tfconcrete.layers.concrete import ExpConcreteSample
+from tfconcrete.layers.modes import inference_mode
+from tfconcrete.objectives.kl import (
+    bernoulli_kl,
+    bernoulli_mass_kl,
+    bin_concrete_density_kl,
+    categorical_kl,
+    categorical_mass_kl,
+    concrete_density_kl,
+)
+from tfconcrete.relaxations.bin_concrete import logit_bin_concrete
+from tfconcrete.relaxations.concrete import exp_concrete
+
+# The form with one value for each sample of a KL that is an expectation: what a bound of
+# several samples needs, and a layer below others, whose prior depends on its own sample.
+SAMPLED = {"analytic": "mass", "gaussian": "gaussian_sample"}
+
+
+def working(params):
+    """Parameters in the dtype to compute in: half precision becomes float32."""
+    return tf.nest.map_structure(
+        lambda x: tf.cast(x, float_at_least_32(tf.as_dtype(x.dtype))), params
+    )
+
+
+def sum_variables(values):
+    """`[rows, ...]` to `[rows]`."""
+    return tf.reduce_sum(values, axis=list(range(1, values.shape.rank)))
+
+
+class Latent:
+    """A sampling layer as a bound sees it.
+
+    `log_ratios` holds, under the name of each KL option, a function of
+    `(node, q, p, temperature, prior_temperature)` that returns log q - log p, `[rows]`.
+
+    Args:
+        layer: A `SamplingLayer`.
+    """
+
+    def __init__(self, layer):
+        self.layer = layer
+        sampled = {SAMPLED.get(option, option) for option in layer.kl_options}
+        self.log_ratios = {
+            option: getattr(self, option) for option in sampled.union(layer.kl_options)
+        }
+
+    def relax(self, params, temperature, seed):
+        """The training node."""
+        return self.layer._relax(params, temperature, None, seed)
+
+    def value(self, node):
+        """What a decoder sees of a node."""
+        return node
+
+    def draw(self, params, seed):
+        """An exact draw, as a decoder sees it."""
+        return self._output_value(self.layer._draw(params, None, seed))
+
+    def output(self, params, training=None):
+        """The layer's own output as a decoder sees it; the argmax outside training."""
+        mode = contextlib.nullcontext()
+        if not training and self.layer.inference_override is None:
+            mode = inference_mode(self.layer, "argmax")
+        with mode:
+            return self._output_value(self.layer(params, training=training))
+
+    def params_shape(self, params):
+        """The shape of symbolic parameters, `(batch, ...)`, which the layer must accept."""
+        if not hasattr(params, "shape"):
+            raise invalid_value(
+                "encoder", f"one output, the logits of a {type(self.layer).__name__}", params
+            )
+        self.layer.compute_output_spec(params)
+        return tuple(params.shape)
+
+    def check_codes(self, codes, params_shape):
+        """Raises unless `codes` are whole numbers of the shape and range of the states."""
+        shape, states = self.code_shape(params_shape), self.num_states(params_shape)
+        expected = f"whole numbers from 0 to {states - 1} of shape {('examples', *shape[1:])}"
+        fits = tf.TensorShape(shape).is_compatible_with(codes.shape)
+        if codes.dtype.kind not in "iu" or not fits:
+            raise ValueError(
+                f"Invalid value received for argument `codes`. Expected {expected}. "
+                f"Received: {codes.dtype.name} values of shape {codes.shape}"
+            )
+        if codes.size and not (codes.min() >= 0 and codes.max() < states):
+            raise ValueError(
+                f"Invalid value received for argument `codes`. Expected {expected}. "
+                f"Received: values from {codes.min()} to {codes.max()}"
+            )
+
+    def code_shape(self, params_shape):
+        """The shape of the codes, for parameters of that shape `[rows, ...]`."""
+        return params_shape
+
+    def num_states(self, params_shape):
+        """How many states each variable has."""
+        raise NotImplementedError
+
+    def discrete_params(self, params):
+        """The parameters that `draw` and `log_mass_ratio` read."""
+        return params
+
+    def codes(self, params):
+        """int32 codes of the most probable state."""
+        return self.layer._codes(self.layer._argmax(params, None))
+
+    def _output_value(self, output):
+        """What a decoder sees of the layer's own output."""
+        return output
+
+    def mass(self, node, q, p, temperature, prior_temperature):
+        """Eq. 21: log Q - log P, linear in the value; exact for a one-hot one."""
+        return self.log_mass_ratio(self.value(node), q, p)
+
+    def log_mass_ratio(self, value, q, p):
+        """log Q - log P of exact draws, as a decoder sees them: `[rows]`."""
+        raise NotImplementedError
+
+    def from_codes(self, codes, params_shape):
+        """The states of int32 codes, for parameters of that shape `[rows, ...]`."""
+        raise NotImplementedError
+
+
+class CategoricalLatent(Latent):
+    """Variables of `num_classes` along the layer's axis, with one-hot samples."""
+
+    def log_mass_ratio(self, value, q, p):
+        return sum_variables(categorical_mass_kl(value, q, p, self.layer.axis))
+
+    def analytic(self, node, q, p, temperature, prior_temperature):
+        """Eq. 22: KL(Q, P)."""
+        return sum_variables(categorical_kl(q, p, self.layer.axis))
+
+    def from_codes(self, codes, params_shape):
+        return tf.one_hot(codes, self.num_states(params_shape), axis=self.layer.axis)
+
+    def code_shape(self, params_shape):
+        axis = self.layer.axis % len(params_shape)
+        return params_shape[:axis] + params_shape[axis + 1 :]
+
+    def num_states(self, params_shape):
+        return params_shape[self.layer.axis]
+
+
+class ConcreteLatent(CategoricalLatent):
+    """Relaxed variables; the node is the logarithm of the simplex sample."""
+
+    def relax(self, params, temperature, seed):
+        return exp_concrete(params, temperature, axis=self.layer.axis, seed=seed)
+
+    def value(self, node):
+        return tf.exp(node)
+
+    def density(self, node, q, p, temperature, prior_temperature):
+        """Eq. 20: log q - log p by their densities."""
+        return sum_variables(
+            concrete_density_kl(node, q, p, temperature, prior_temperature, self.layer.axis)
+        )
+
+
+class ExpConcreteLatent(ConcreteLatent):
+    """The same, of a layer whose outputs are logarithms themselves."""
+
+    def _output_value(self, output):
+        return tf.exp(output)
+
+
+class BernoulliLatent(Latent):
+    """Binary variables, element by element, with exact samples."""
+
+    def log_mass_ratio(self, value, q, p):
+        low, high = self.layer.levels
+        return sum_variables(bernoulli_mass_kl((value - low) / (high - low), q, p))
+
+    def analytic(self, node, q, p, temperature, prior_temperature):
+        """Eq. 22: KL(Q, P)."""
+        return sum_variables(bernoulli_kl(q, p))
+
+    def from_codes(self, codes, params_shape):
+        return self._to_levels(tf.cast(codes, tf.float32))
+
+    def num_states(self, params_shape):
+        return 2
+
+    def _to_levels(self, state):
+        return self.layer._to_levels(state, None, state.dtype)
+
+
+class BinConcreteLatent(BernoulliLatent):
+    """Relaxed binary variables; the node is the logit of the sample."""
+
+    def relax(self, params, temperature, seed):
+        return logit_bin_concrete(params, temperature, seed=seed)
+
+    def value(self, node):
+        return self._to_levels(tf.sigmoid(node))
+
+    def density(self, node, q, p, temperature, prior_temperature):
+        """Eq. 27: log q - log p by their densities."""
+        return sum_variables(
+            bin_concrete_density_kl(node, q, p, temperature, prior_temperature)
+        )
+
+
+# The first line that fits: a kind of layer, whether its samples are relaxed, its latent.
+_LATENTS = (
+    (BinConcreteSample, True, BinConcreteLatent),
+    (BinConcreteSample, False, BernoulliLatent),
+    (ExpConcreteSample, True, ExpConcreteLatent),
+    (SamplingLayer, True, ConcreteLatent),
+    (SamplingLayer, False, CategoricalLatent),
+)
+
+
+def as_latent(layer):
+    """The `Latent` of a sampling layer.
+
+    A layer that offers the density option promises Concrete samples.
+    """
+    if not isinstance(layer, SamplingLayer):
+        raise invalid_type("latent", "a sampling layer of `tfc.layers`", layer)
+    relaxed = "density" in layer.kl_options
+    return next(
+        latent(layer)
+        for kind, is_relaxed, latent in _LATENTS
+        if isinstance(layer, kind) and relaxed == is_relaxed
+    )
+
+
+def resolve_kl(kl, layer, num_samples):
+    """The name of the KL option for a layer, `"auto"` resolved.
+
+    The analytic KL has no place inside a bound of several samples, where each sample
+    needs its own weight.
+    """
+    valid = [
+        option for option in layer.kl_options if num_samples == 1 or option != "analytic"
+    ]
+    if isinstance(kl, str) and kl == "auto":
+        return valid[0]
+    if kl not in valid:
+        samples = "" if num_samples == 1 else f" with num_samples={num_samples}"
+        names = ", ".join(f'"{option}"' for option in ("auto", *valid))
+        raise invalid_value(
+            "kl", f"one of {names} for a {type(layer).__name__} latent{samples}", kl
+        )
+    return kl
