@@ -37,9 +37,10 @@ def discretize(x, axis=-1):
     # reduce_max, a comparison and the smallest index: `tf.argmax` fed by noise does not
     # finish compiling under XLA for a few hundred classes; this compiles in 0.25 s.
     top = tf.reduce_max(x, axis=axis, keepdims=True)
-    first = tf.reduce_min(
-        tf.where(x >= top, index, tf.int32.max), axis=axis, keepdims=True
-    )
+    # The filler is one past the last index: runtimes that select in float32 (OpenVINO)
+    # turn the largest int32 into the smallest.
+    past = tf.shape(x)[axis]
+    first = tf.reduce_min(tf.where(x >= top, index, past), axis=axis, keepdims=True)
     return tf.cast(index == first, x.dtype)
 
 
