@@ -23,7 +23,7 @@ from tfconcrete.distributions.parameters import (
     ParameterProperties,
     assert_sum,
     check_batch_temperature,
-    check_class_parameter,
+    check_free_parameter,
     common_dtype,
     positive_assertions,
     positive_property,
@@ -165,17 +165,15 @@ class IGR(tfd.AutoCompositeTensorDistribution):
         else:
             check_temperature(temperature)
         check_positive(delta, "delta")
-        check_class_parameter(loc, "loc", num_classes_at_least=1)
-        check_class_parameter(scale_diag, "scale_diag", num_classes_at_least=1)
+        check_free_parameter(loc, "loc")
+        check_free_parameter(scale_diag, "scale_diag")
         dtype = common_dtype(loc, scale_diag, temperature, delta)
         self._loc = as_parameter(loc, "loc", dtype)
         self._scale_diag = as_parameter(scale_diag, "scale_diag", dtype)
         self._temperature = as_parameter(temperature, "temperature", dtype)
         self._delta = as_parameter(delta, "delta", dtype)
         self._precision = self._checked_precision(precision)
-        free = check_broadcast(self._scale_diag.shape, "scale_diag", self._loc.shape, "loc")
-        if free.rank is not None and free[-1] == 0:
-            raise invalid_value("loc", "a shape [..., K-1] with K of at least 2", loc)
+        check_broadcast(self._scale_diag.shape, "scale_diag", self._loc.shape, "loc")
         check_batch_temperature(self._temperature, self._loc, "loc")
         check_batch_temperature(self._temperature, self._scale_diag, "scale_diag")
         if isinstance(self._transform, tfb.Bijector):

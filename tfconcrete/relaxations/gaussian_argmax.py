@@ -11,6 +11,7 @@ a smooth, bounded integrand on a bounded interval, and one grid serves all class
 has steps as sharp as the other scales are small.)
 """
 
+import collections
 import math
 
 import numpy as np
@@ -19,7 +20,7 @@ import tensorflow as tf
 from tfconcrete._dtypes import cast, float_at_least_32
 
 NUM_NODES = 512
-_NEWTON_STEPS = 16
+_MAX_STEPS = 24
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(NUM_NODES)
 # Fractions of [0, 1], measured from both ends so that neither loses digits.
 _FROM_TOP = (1.0 - _NODES) / 2.0
@@ -30,7 +31,7 @@ def gaussian_argmax_probs(loc, scale, threshold):
     """P(argmax of [y, threshold] = k) for y ~ Normal(loc, scale), independent entries.
 
     Gauss-Legendre quadrature with 512 nodes; the error is below 1e-5 for scales within
-    a factor 30 of each other. Differentiable in `loc`, `scale` and `threshold`.
+    a factor 30 of each other, 1e-4 within 100, 1e-3 within 1,000. Differentiable in `loc`, `scale` and `threshold`.
 
     Args:
         loc: float tensor `[..., K-1]`.
@@ -47,29 +48,64 @@ def gaussian_argmax_probs(loc, scale, threshold):
     ...     tf.zeros([2]), tf.ones([2]), threshold=0.0).numpy().round(4)
     array([0.375, 0.375, 0.25 ], dtype=float32)
     """
+    grid = _grid(loc, scale, threshold)
+    # log of h_k F for each node and class; the grid's own density is its sum, held
+    # fixed, so that differentiating the sum differentiates under the integral.
+    log_winner = grid.log_hazard + tf.reduce_sum(grid.log_cdf, -1, keepdims=True)
+    log_grid = tf.stop_gradient(tf.reduce_logsumexp(log_winner, -1, keepdims=True))
+    winners = tf.reduce_sum(grid.weights * tf.exp(log_winner - log_grid), -2)
+    return tf.concat([winners, grid.below[..., tf.newaxis]], -1)
+
+
+def gaussian_argmax_jacobian(loc, scale, threshold):
+    """`gaussian_argmax_probs` and their Jacobian in `loc`, as two matrix products.
+
+    d log(h_k F) / dloc_j is -h_j for j other than k, and (y - loc_k) / scale_k^2 for k.
+
+    Args:
+        loc: float tensor `[K-1]`.
+        scale, threshold: as in `gaussian_argmax_probs`.
+
+    Returns:
+        `(probs [K], jacobian [K, K-1])`.
+    """
+    grid = _grid(loc, scale, threshold)
+    shares = grid.weights * tf.nn.softmax(grid.log_hazard, -1)
+    hazard = tf.exp(grid.log_hazard)
+    own = tf.reduce_sum(shares * (grid.standard / scale + hazard), -2)
+    jacobian = tf.linalg.diag(own) - tf.matmul(shares, hazard, transpose_a=True)
+    probs = tf.concat([tf.reduce_sum(shares, -2), grid.below[..., tf.newaxis]], -1)
+    # The probabilities sum to 1, so their derivatives sum to 0.
+    return probs, tf.concat([jacobian, -tf.reduce_sum(jacobian, -2, keepdims=True)], -2)
+
+
+_Grid = collections.namedtuple("_Grid", ["standard", "log_cdf", "log_hazard", "weights", "below"])
+
+
+def _grid(loc, scale, threshold):
+    """Everything the sums need, `[..., nodes, K-1]`, at nodes that are held fixed."""
     loc = tf.convert_to_tensor(loc)
     dtype = float_at_least_32(loc.dtype)
     loc, scale = tf.cast(loc, dtype), cast(scale, dtype)
     threshold = cast(threshold, dtype)[..., tf.newaxis]
     shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(scale))
-    shape = tf.broadcast_dynamic_shape(shape, tf.shape(threshold))
+    shape = tf.broadcast_dynamic_shape(shape, tf.shape(threshold + loc))
     loc, scale = tf.broadcast_to(loc, shape), tf.broadcast_to(scale, shape)
     below = tf.exp(tf.reduce_sum(log_normal_cdf((threshold - loc) / scale), -1))
 
     above = tf.stop_gradient(1.0 - below)[..., tf.newaxis]
     tail = tf.maximum(above * cast(_FROM_TOP, dtype), 1e-30)  # [..., nodes], 1 - s
     y = tf.stop_gradient(_quantiles(tail, loc, scale))
-    standard = (y[..., tf.newaxis] - loc[..., tf.newaxis, :]) / scale[..., tf.newaxis, :]
+    loc, scale = loc[..., tf.newaxis, :], scale[..., tf.newaxis, :]
+    standard = (y[..., tf.newaxis] - loc) / scale
     log_cdf = log_normal_cdf(standard)
-    log_density = -0.5 * standard**2 - 0.5 * math.log(2.0 * math.pi)
-    log_hazard = log_density - tf.math.log(scale[..., tf.newaxis, :]) - log_cdf
-    # log of h_k F for each node and class; the grid's own density is its sum, held
-    # fixed, so that differentiating the sum differentiates under the integral.
-    log_winner = log_hazard + tf.reduce_sum(log_cdf, -1, keepdims=True)
-    log_grid = tf.stop_gradient(tf.reduce_logsumexp(log_winner, -1, keepdims=True))
+    log_hazard = _log_density(standard) - tf.math.log(scale) - log_cdf
     weights = (above * cast(_WEIGHTS, dtype))[..., tf.newaxis]
-    winners = tf.reduce_sum(weights * tf.exp(log_winner - log_grid), -2)
-    return tf.concat([winners, below[..., tf.newaxis]], -1)
+    return _Grid(standard, log_cdf, log_hazard, weights, below)
+
+
+def _log_density(x):
+    return -0.5 * tf.square(x) - 0.5 * math.log(2.0 * math.pi)
 
 
 def log_normal_cdf(x):
@@ -90,12 +126,15 @@ def _quantiles(tail, loc, scale):
     tail = tail[..., tf.newaxis]
     y = tf.reduce_max(loc - scale * tf.math.ndtri(tail), -1)
 
-    def step(index, y):
+    def step(index, y, _):
         standard = (y[..., tf.newaxis] - loc) / scale
         log_cdf = log_normal_cdf(standard)
-        log_density = -0.5 * standard**2 - 0.5 * math.log(2.0 * math.pi)
-        slope = tf.reduce_sum(tf.exp(log_density - log_cdf) / scale, -1)
+        slope = tf.reduce_sum(tf.exp(_log_density(standard) - log_cdf) / scale, -1)
         gap = target - tf.reduce_sum(log_cdf, -1)
-        return index + 1, y + tf.where(gap > 0.0, gap / tf.maximum(slope, 1e-30), 0.0)
+        y += tf.where(gap > 0.0, gap / tf.maximum(slope, 1e-30), 0.0)
+        # The error left is about the square of this one: nodes need no more.
+        return index + 1, y, tf.reduce_any(gap > -1e-4 * target)
 
-    return tf.while_loop(lambda index, y: index < _NEWTON_STEPS, step, (0, y))[1]
+    return tf.while_loop(
+        lambda index, y, going: (index < _MAX_STEPS) & going, step, (0, y, True)
+    )[1]
