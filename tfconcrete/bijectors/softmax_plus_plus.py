@@ -1,22 +1,24 @@
 """The softmax++ map as a TFP bijector."""
 
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfconcrete._checks import check_positive, check_temperature
-from tfconcrete.bijectors.parameters import as_parameter, is_reference
+from tfconcrete.bijectors.parameters import as_parameter
+from tfconcrete.bijectors.simplex import (
+    SimplexBijector,
+    assert_positive,
+    positive_batch_parameter,
+    working,
+)
 from tfconcrete.relaxations.concrete import FLOOR
-from tfconcrete.relaxations.masking import float_at_least_32
 from tfconcrete.relaxations.softmax_plus_plus import (
     log_softmax_plus_plus,
     softmax_plus_plus_inverse,
     softmax_plus_plus_log_det,
 )
 
-tfb = tfp.bijectors
 
-
-class SoftmaxPlusPlus(tfb.AutoCompositeTensorBijector):
+class SoftmaxPlusPlus(SimplexBijector):
     """R^(K-1) to the simplex of K classes, exp(y_k / t) / (sum_j exp(y_j / t) + delta).
 
     The last class is the remainder. Log determinants are with respect to the first K-1
@@ -35,8 +37,8 @@ class SoftmaxPlusPlus(tfb.AutoCompositeTensorBijector):
     Example:
 
     >>> bijector = tfc.bijectors.SoftmaxPlusPlus(temperature=0.5)
-    >>> bijector.forward(tf.zeros([2])).numpy()
-    array([0.33333334, 0.33333334, 0.33333334], dtype=float32)
+    >>> bijector.forward(tf.zeros([3])).numpy()
+    array([0.25, 0.25, 0.25, 0.25], dtype=float32)
 
     Reference:
         Potapczynski, Loaiza-Ganem & Cunningham (2020), "Invertible Gaussian
@@ -59,15 +61,7 @@ class SoftmaxPlusPlus(tfb.AutoCompositeTensorBijector):
 
     @classmethod
     def _parameter_properties(cls, dtype):
-        def positive():
-            return tfb.Softplus(low=tf.as_dtype(dtype).as_numpy_dtype(1e-6))
-
-        return {
-            name: tfp.util.ParameterProperties(
-                shape_fn=lambda shape: shape[:-1], default_constraining_bijector_fn=positive
-            )
-            for name in ("temperature", "delta")
-        }
+        return {name: positive_batch_parameter(dtype) for name in ("temperature", "delta")}
 
     @property
     def temperature(self):
@@ -81,11 +75,11 @@ class SoftmaxPlusPlus(tfb.AutoCompositeTensorBijector):
 
     def _parameters_for(self, value):
         """`value`, temperature and delta in the working dtype, the latter `[..., 1]`."""
-        dtype = float_at_least_32(value.dtype)
-        temperature = tf.cast(self._temperature, dtype)[..., tf.newaxis]
-        delta = tf.cast(self._delta, dtype)[..., tf.newaxis]
+        value = working(value)
+        temperature = tf.cast(self._temperature, value.dtype)[..., tf.newaxis]
+        delta = tf.cast(self._delta, value.dtype)[..., tf.newaxis]
         # A batch of deltas reaches every coordinate, not only the remainder.
-        return tf.cast(value, dtype) + tf.zeros_like(delta), temperature, delta
+        return value + tf.zeros_like(delta), temperature, delta
 
     def _log_forward(self, y):
         y, temperature, delta = self._parameters_for(y)
@@ -98,28 +92,18 @@ class SoftmaxPlusPlus(tfb.AutoCompositeTensorBijector):
         log_z, temperature = self._log_forward(y)
         return tf.cast(softmax_plus_plus_log_det(log_z, temperature), y.dtype)
 
+    def _log_point(self, z):
+        z, temperature, delta = self._parameters_for(z)
+        with tf.control_dependencies(self._assert_simplex(z)):
+            return tf.math.log(tf.maximum(z, FLOOR)), temperature, delta
+
     def _inverse(self, z):
-        working, temperature, delta = self._parameters_for(z)
-        with tf.control_dependencies(self._assert_simplex(working)):
-            log_z = tf.math.log(tf.maximum(working, FLOOR))
+        log_z, temperature, delta = self._log_point(z)
         return tf.cast(softmax_plus_plus_inverse(log_z, temperature, delta), z.dtype)
 
     def _inverse_log_det_jacobian(self, z):
-        working, temperature, _ = self._parameters_for(z)
-        log_z = tf.math.log(tf.maximum(working, FLOOR))
+        log_z, temperature, _ = self._log_point(z)
         return tf.cast(-softmax_plus_plus_log_det(log_z, temperature), z.dtype)
-
-    def _forward_event_shape(self, shape):
-        return _grow(shape, 1)
-
-    def _forward_event_shape_tensor(self, shape):
-        return tf.concat([shape[:-1], shape[-1:] + 1], 0)
-
-    def _inverse_event_shape(self, shape):
-        return _grow(shape, -1)
-
-    def _inverse_event_shape_tensor(self, shape):
-        return tf.concat([shape[:-1], shape[-1:] - 1], 0)
 
     def _assert_simplex(self, z):
         if not self.validate_args:
@@ -133,15 +117,6 @@ class SoftmaxPlusPlus(tfb.AutoCompositeTensorBijector):
         ]
 
     def _parameter_control_dependencies(self, is_init):
-        if not self.validate_args:
-            return []
-        return [
-            tf.debugging.assert_positive(value, f"Argument `{name}` must be positive.")
-            for name, value in (("temperature", self._temperature), ("delta", self._delta))
-            if is_init != is_reference(value)
-        ]
-
-
-def _grow(shape, by):
-    size = None if shape[-1] is None else shape[-1] + by
-    return shape[:-1].concatenate([size])
+        return assert_positive(
+            self, is_init, temperature=self._temperature, delta=self._delta
+        )

@@ -55,11 +55,12 @@ class BinConcrete(RelaxedBinary):
     def _parameter_properties(cls, dtype, num_classes=None):
         return super()._parameter_properties(dtype, num_classes)
 
-    def _draw(self, shape, seed):
-        y, log_density = self._draw_logit(shape, seed)
+    def _image(self, y):
+        return tf.cast(tf.sigmoid(y), self.dtype)
+
+    def _log_change(self, y):
         # -log x - log(1 - x) with x = sigmoid(y)
-        log_density += tf.nn.softplus(-y) + tf.nn.softplus(y)
-        return tf.cast(tf.sigmoid(y), self.dtype), log_density
+        return tf.nn.softplus(-y) + tf.nn.softplus(y)
 
     def _log_prob(self, x):
         temperature, logits = self._working_parameters()

@@ -56,9 +56,11 @@ class Concrete(RelaxedOneHot):
     def _parameter_properties(cls, dtype, num_classes=None):
         return super()._parameter_properties(dtype, num_classes)
 
-    def _draw(self, shape, seed):
-        y, log_kappa = self._draw_log(shape, seed)
-        return tf.cast(tf.exp(y), self.dtype), log_kappa - tf.reduce_sum(y, -1)
+    def _image(self, y):
+        return tf.cast(tf.exp(y), self.dtype)
+
+    def _log_change(self, y):
+        return -tf.reduce_sum(y, -1)
 
     def _log_prob(self, x):
         x = tf.cast(x, self._working_dtype)

@@ -58,9 +58,11 @@ class ExpConcrete(RelaxedOneHot):
     def _parameter_properties(cls, dtype, num_classes=None):
         return super()._parameter_properties(dtype, num_classes)
 
-    def _draw(self, shape, seed):
-        y, log_kappa = self._draw_log(shape, seed)
-        return self._to_event(y), log_kappa
+    def _image(self, y):
+        return tf.cast(tf.maximum(y, log_floor(self.dtype)), self.dtype)
+
+    def _log_change(self, y):
+        return tf.zeros([], y.dtype)
 
     def _log_prob(self, y):
         # At y = -inf, a vertex, the density's limit is 0: a large finite negative.
@@ -73,10 +75,7 @@ class ExpConcrete(RelaxedOneHot):
         # log kappa is largest where the terms of its log-softmax, logits - t y, are equal.
         temperature = self._working_temperature()[..., tf.newaxis]
         logits, _ = prepare_logits(self._working_logits())
-        return self._to_event(tf.nn.log_softmax(logits / temperature))
-
-    def _to_event(self, y):
-        return tf.cast(tf.maximum(y, log_floor(self.dtype)), self.dtype)
+        return self._image(tf.nn.log_softmax(logits / temperature))
 
     def _default_event_space_bijector(self):
         # The Log's determinant runs over all K coordinates and takes away that of the

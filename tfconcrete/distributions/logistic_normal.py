@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tfconcrete._checks import check_broadcast, check_temperature
+from tfconcrete._dtypes import float_at_least_32
 from tfconcrete._seeds import as_seed
 from tfconcrete.bijectors.parameters import as_parameter
 from tfconcrete.distributions.parameters import (
@@ -20,7 +21,6 @@ from tfconcrete.distributions.parameters import (
 )
 from tfconcrete.noise import normal
 from tfconcrete.relaxations.concrete import FLOOR
-from tfconcrete.relaxations.masking import float_at_least_32
 from tfconcrete.relaxations.softmax_plus_plus import (
     log_softmax_plus_plus,
     softmax_plus_plus_inverse,
@@ -136,21 +136,25 @@ class LogisticNormal(tfd.AutoCompositeTensorDistribution):
         return loc, scale, temperature[..., tf.newaxis]
 
     def _draw(self, sample_shape, seed):
+        """The logarithm of a sample, and its noise."""
         loc, scale, temperature = self._working_parameters()
         shape = tf.concat(
             [sample_shape, self.batch_shape_tensor(), self.event_shape_tensor() - 1], 0
         )
         noise = tf.cast(normal(shape, as_seed(seed)), loc.dtype)
-        log_x = log_softmax_plus_plus(loc + scale * noise, temperature)
-        log_density = _log_normal(noise, scale) - softmax_plus_plus_log_det(log_x, temperature)
-        return tf.cast(tf.exp(log_x), self.dtype), tf.cast(log_density, self.dtype)
+        return log_softmax_plus_plus(loc + scale * noise, temperature), noise
 
     def _sample_n(self, n, seed=None):
-        return self._draw([n], seed)[0]
+        log_x, _ = self._draw([n], seed)
+        return tf.cast(tf.exp(log_x), self.dtype)
 
     def _sample_and_log_prob(self, sample_shape, seed=None):
-        sample, log_prob = self._draw(sample_shape, seed)
-        return self._set_sample_static_shape(sample, sample_shape), log_prob
+        log_x, noise = self._draw(sample_shape, seed)
+        _, scale, temperature = self._working_parameters()
+        log_prob = _log_normal(noise, scale) - softmax_plus_plus_log_det(log_x, temperature)
+        sample = tf.cast(tf.exp(log_x), self.dtype)
+        sample = self._set_sample_static_shape(sample, sample_shape)
+        return sample, tf.cast(log_prob, self.dtype)
 
     def _log_prob(self, x):
         loc, scale, temperature = self._working_parameters()

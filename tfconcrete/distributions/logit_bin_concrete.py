@@ -56,9 +56,11 @@ class LogitBinConcrete(RelaxedBinary):
     def _parameter_properties(cls, dtype, num_classes=None):
         return super()._parameter_properties(dtype, num_classes)
 
-    def _draw(self, shape, seed):
-        y, log_density = self._draw_logit(shape, seed)
-        return tf.cast(y, self.dtype), log_density
+    def _image(self, y):
+        return tf.cast(y, self.dtype)
+
+    def _log_change(self, y):
+        return tf.zeros([], y.dtype)
 
     def _log_prob(self, y):
         temperature, logits = self._working_parameters()

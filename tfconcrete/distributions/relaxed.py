@@ -4,6 +4,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tfconcrete._checks import check_broadcast, check_floating, check_one_of, check_temperature
+from tfconcrete._dtypes import float_at_least_32
 from tfconcrete._seeds import as_seed
 from tfconcrete.bijectors.parameters import as_parameter
 from tfconcrete.distributions.parameters import (
@@ -20,7 +21,7 @@ from tfconcrete.distributions.parameters import (
 )
 from tfconcrete.noise import gumbel, logistic
 from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
-from tfconcrete.relaxations.masking import FILL, float_at_least_32, prepare_logits
+from tfconcrete.relaxations.masking import FILL, prepare_logits
 
 tfb = tfp.bijectors
 tfd = tfp.distributions
@@ -106,12 +107,18 @@ class RelaxedDistribution(tfd.AutoCompositeTensorDistribution):
             [sample_shape, self.batch_shape_tensor(), self.event_shape_tensor()], 0
         )
 
+    # A sample is an image of the base variable, whose logarithm or logit never underflows:
+    # `_noise` -> `_base` -> `_image`. The log density of the base variable at the sample,
+    # `_log_density`, is a function of the noise; `_log_change` takes it to the image.
+
     def _sample_n(self, n, seed=None):
-        return self._draw(self._full_shape([n]), seed)[0]
+        return self._image(self._base(self._noise(self._full_shape([n]), seed)))
 
     def _sample_and_log_prob(self, sample_shape, seed=None):
-        sample, log_prob = self._draw(self._full_shape(sample_shape), seed)
-        sample = self._set_sample_static_shape(sample, sample_shape)
+        noise = self._noise(self._full_shape(sample_shape), seed)
+        base = self._base(noise)
+        sample = self._set_sample_static_shape(self._image(base), sample_shape)
+        log_prob = self._log_density(noise) + self._log_change(base)
         return sample, tf.cast(log_prob, self.dtype)
 
     def _parameter_control_dependencies(self, is_init):
@@ -164,24 +171,28 @@ class RelaxedOneHot(RelaxedDistribution):
     def _event_shape_tensor(self):
         return tf.shape(self._location)[-1:]
 
-    def _draw_log(self, shape, seed):
-        """y = log_softmax((logits + Gumbel) / temperature), and log kappa(y) (C.3).
+    def _noise(self, shape, seed):
+        return tf.cast(gumbel(shape, as_seed(seed)), self._working_dtype)
 
-        At the sample, logits - t y is -Gumbel up to a constant of the row, which the
-        log-softmax of the density removes. So log kappa needs neither logits nor y, has
-        nothing to cancel, and its gradient through sample and parameters is exact.
-        """
-        temperature = self._working_temperature()
+    def _base(self, noise):
+        """y = log_softmax((logits + Gumbel) / temperature) (Appendix C.3)."""
         logits, _ = prepare_logits(self._working_logits())
-        noise = tf.cast(gumbel(shape, as_seed(seed)), logits.dtype)
-        y = tf.nn.log_softmax((logits + noise) / temperature[..., tf.newaxis])
-        num_classes = tf.cast(shape[-1], logits.dtype)
-        log_kappa = (
+        temperature = self._working_temperature()[..., tf.newaxis]
+        return tf.nn.log_softmax((logits + noise) / temperature)
+
+    def _log_density(self, noise):
+        """log kappa(y) at the sample.
+
+        There, logits - t y is -Gumbel up to a constant of the row, which the log-softmax
+        of the density removes. So log kappa needs neither logits nor y, has nothing to
+        cancel, and its gradient through sample and parameters is exact.
+        """
+        num_classes = tf.cast(tf.shape(noise)[-1], noise.dtype)
+        return (
             tf.math.lgamma(num_classes)
-            + (num_classes - 1.0) * tf.math.log(temperature)
+            + (num_classes - 1.0) * tf.math.log(self._working_temperature())
             + tf.reduce_sum(tf.nn.log_softmax(-noise), -1)
         )
-        return y, log_kappa
 
     def discrete(self, name="discrete"):
         """The distribution of the rounded sample (Proposition 1 b).
@@ -240,16 +251,18 @@ class RelaxedBinary(RelaxedDistribution):
         """`(temperature, logits)` in the working dtype; an infinite logit is cut off."""
         return self._working_temperature(), prepare_binary_logits(self._working_logits())[0]
 
-    def _draw_logit(self, shape, seed):
-        """y = (logits + Logistic) / temperature (Eq. 26), and its log density.
+    def _noise(self, shape, seed):
+        return tf.cast(logistic(shape, as_seed(seed)), self._working_dtype)
 
-        At the sample the density's logits - t y is -Logistic: nothing cancels.
-        """
+    def _base(self, noise):
+        """y = (logits + Logistic) / temperature (Eq. 26)."""
         temperature, logits = self._working_parameters()
-        noise = tf.cast(logistic(shape, as_seed(seed)), logits.dtype)
-        y = (logits + noise) / temperature
-        log_density = tf.math.log(temperature) - noise - 2.0 * tf.nn.softplus(-noise)
-        return y, log_density
+        return (logits + noise) / temperature
+
+    def _log_density(self, noise):
+        """log g(y) at the sample, where logits - t y is -Logistic: nothing cancels."""
+        log_temperature = tf.math.log(self._working_temperature())
+        return log_temperature - noise - 2.0 * tf.nn.softplus(-noise)
 
     def discrete(self, name="discrete"):
         """The distribution of the rounded sample (Proposition 2 b).

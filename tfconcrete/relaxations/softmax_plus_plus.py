@@ -40,8 +40,8 @@ def softmax_plus_plus(y, temperature, delta=1.0):
 
     Example:
 
-    >>> tfc.relaxations.softmax_plus_plus(tf.zeros([2]), temperature=0.5).numpy()
-    array([0.33333334, 0.33333334, 0.33333334], dtype=float32)
+    >>> tfc.relaxations.softmax_plus_plus(tf.zeros([3]), temperature=0.5).numpy()
+    array([0.25, 0.25, 0.25, 0.25], dtype=float32)
     """
     return tf.exp(log_softmax_plus_plus(y, temperature, delta))
 
