@@ -13,9 +13,14 @@ from tfconcrete._checks import (
     check_temperature,
     invalid_type,
 )
-from tfconcrete.layers.recorder import note_call, note_codes
+from tfconcrete.layers.recorder import is_recording_codes, note_call, note_codes
 from tfconcrete.layers.seeded import SeededLayer
-from tfconcrete.relaxations.discretize import categorical, codes, discretize
+from tfconcrete.relaxations.discretize import (
+    categorical,
+    codes,
+    discretize,
+    one_hot_argmax,
+)
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 INFERENCE_MODES = ("argmax", "sample", "probs")
@@ -45,7 +50,9 @@ class SamplingLayer(SeededLayer):
             class has probability, sample and gradient exactly zero in every mode, and
             a row with nothing kept is zero. Keras' own sequence mask is another thing:
             it passes through unchanged.
-        training: Whether to give the training output, or what `inference` says.
+        training: Whether to give the training output, or what `inference` says. Keras
+            fills it in `fit`; a subclassed model passes it on only if its own `call`
+            has a `training` argument.
 
     Returns:
         Tensor of the shape of `logits`, in the layer's compute dtype.
@@ -168,6 +175,11 @@ class SamplingLayer(SeededLayer):
 
     def _argmax(self, logits, class_mask):
         """`inference="argmax"`: the one-hot of the most probable class."""
+        if class_mask is None:
+            # While codes are recorded, a graph for a server is traced: XLA will not compile
+            # it, and there two ops are as fast as a softmax.
+            rounded = one_hot_argmax if is_recording_codes() else discretize
+            return rounded(logits, self.axis)
         working, mask = prepare_logits(logits, class_mask, self.axis)
         return tf.cast(zero_masked(discretize(working, self.axis), mask), logits.dtype)
 
