@@ -5,6 +5,7 @@ import math
 import keras
 import tensorflow as tf
 
+from tfconcrete.layers.modes import sampling_layers
 from tfconcrete.models.data import check_finite_data
 
 _LOG_2 = math.log(2.0)
@@ -14,9 +15,10 @@ class BoundModel(keras.Model):
     """A model that is trained on a relaxed bound and evaluated on the discrete one.
 
     Subclasses implement `_training_terms(x, y)` and `_discrete_terms(x, y)`. Both return a
-    dict of `[batch]` tensors (or scalars) in nats, among them `"loss"`, the negative bound;
-    `_discrete_terms` also `"relaxed_loss"`. Further names become metrics, which
-    `term_names` lists. `_target(x, y)` is what the likelihood describes.
+    dict of `[batch]` tensors in nats, among them `"loss"`, the negative bound, and the
+    metrics that `term_names` lists; `_training_terms` may add an `"auxiliary"` loss, and
+    `_discrete_terms` has the `"relaxed_loss"`. `_target(x, y)` is what the likelihood
+    describes.
 
     Metrics: `loss`, the terms, `bits_per_dim`, and in evaluation `discrete_gap`, by how many
     nats the discrete loss exceeds that of the relaxed model with the same noise.
@@ -31,7 +33,11 @@ class BoundModel(keras.Model):
 
     @property
     def metrics(self):
-        return list(self._means.values())
+        return [*self._means.values(), *self._layer_metrics()]
+
+    def _layer_metrics(self):
+        """Metrics that sampling layers keep themselves."""
+        return [metric for layer in sampling_layers(self) for metric in layer.metrics]
 
     def compile(self, optimizer="rmsprop", loss=None, metrics=None, **kwargs):
         """Configures training; the bound is the loss and has its own metrics.
@@ -80,7 +86,8 @@ class BoundModel(keras.Model):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             terms = self._training_terms(x, y)
-            loss = _mean(terms["loss"], sample_weight) + _sum(self.losses)
+            loss = _mean(terms["loss"] + terms.get("auxiliary", 0.0), sample_weight)
+            loss += _sum(self.losses)
             # Gradients are summed over the replicas.
             scaled = self.optimizer.scale_loss(loss / self._num_replicas())
         weights = self.trainable_weights
@@ -110,14 +117,13 @@ class BoundModel(keras.Model):
         target = self._target(x, y)
         terms = dict(terms)
         terms["bits_per_dim"] = terms["loss"] / (self.likelihood.num_dims(target) * _LOG_2)
-        rows = tf.shape(target)[0]
         logs = {}
         for name, mean in self._means.items():
             if name in terms:
-                value = terms[name]
-                per_example = value.shape.rank == 1
-                mean.update_state(value, sample_weight if per_example else rows)
+                mean.update_state(terms[name], sample_weight)
                 logs[name] = self._as_log(mean.result())
+        for metric in self._layer_metrics():
+            logs[metric.name] = self._as_log(metric.result())
         return logs
 
     def _as_log(self, value):

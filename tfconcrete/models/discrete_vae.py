@@ -8,11 +8,13 @@ from tfconcrete._checks import check_count, check_number, check_temperature
 from tfconcrete._seeds import as_seed, fold_in, random_words, split
 from tfconcrete.models.base import BoundModel
 from tfconcrete.models.evaluation import in_batches, stream_likelihood
-from tfconcrete.models.priors import check_prior, full_prior
+from tfconcrete.models.priors import check_prior, make_prior
 from tfconcrete.models.sampling import (
     DiscreteSampling,
     RelaxedSampling,
+    next_seeds,
     repeat_rows,
+    temperatures,
     unfold_rows,
 )
 from tfconcrete.models.stacks import (
@@ -50,7 +52,10 @@ class DiscreteVAE(BoundModel):
         likelihood: `"bernoulli"` (the decoder gives logits), `"gaussian"` (the mean),
             `"categorical"` (class logits), or a likelihood of `tfc.objectives`.
         prior_logits: None (uniform), a number, an array that broadcasts to the latent's
-            parameters for one example, or `"trainable"`.
+            parameters for one example, or `"trainable"`. For an `IGRSample` the logits of
+            its K classes, to which a Gaussian prior is fitted; None is the layer's own
+            `prior`, else one with uniform rounding (softmax++) or standard Gaussians (other
+            transforms); `"trainable"` learns the Gaussians.
         prior_temperature: Positive number, read by `kl="density"`; None for the layer's.
         kl: `"density"` (Concrete, Eq. 20), `"mass"` (Eq. 21), `"analytic"` (Eq. 22, one
             sample only), `"gaussian"` (IGR, Eq. 19), or `"auto"`, the best that the layer
@@ -166,13 +171,9 @@ class DiscreteVAE(BoundModel):
         self._make_prior()
 
     def _make_prior(self):
-        shape = self._params_shapes[-1][1:]
-        if isinstance(self.prior_logits, str):
-            self._prior = self.add_weight(
-                name="prior_logits", shape=(1, *shape), initializer="zeros", autocast=False
-            )
-        else:
-            self._prior = full_prior(self.prior_logits, shape)
+        self._prior = make_prior(
+            self._latents[-1], self.prior_logits, self._params_shapes[-1], self.add_weight
+        )
 
     def call(self, x, training=None):
         value = self._latents[0].output(self._encoders[0](x, training=training), training)
@@ -182,7 +183,7 @@ class DiscreteVAE(BoundModel):
         return self.likelihood.mean(working(tf.convert_to_tensor(params)))
 
     def _prior_params(self):
-        return tf.convert_to_tensor(self._prior)
+        return tf.nest.map_structure(tf.convert_to_tensor, self._prior)
 
     def _posterior(self, x, way, training):
         """The parameters of z_1, `[batch, ...]`, as `way` reads them."""
@@ -214,17 +215,13 @@ class DiscreteVAE(BoundModel):
         return log_likelihood, unfold_rows(log_ratio, num_samples)
 
     def _relaxed_sampling(self, seeds, advance):
-        layers = [latent.layer for latent in self._latents]
-        temperatures = [
-            layer._next_temperature() if advance else tf.convert_to_tensor(layer.temperature)
-            for layer in layers
-        ]
         return RelaxedSampling(
-            self._latents, self._kl_options, temperatures, self.prior_temperature, seeds
+            self._latents,
+            seeds,
+            temperatures(self._latents, advance),
+            self._kl_options,
+            self.prior_temperature,
         )
-
-    def _next_seeds(self):
-        return [latent.layer.next_seed() for latent in self._latents]
 
     def _terms(self, x, way, training, beta):
         log_likelihood, log_ratio = self._log_terms(x, way, self.num_samples, training)
@@ -235,11 +232,11 @@ class DiscreteVAE(BoundModel):
         }
 
     def _training_terms(self, x, y):
-        way = self._relaxed_sampling(self._next_seeds(), advance=True)
+        way = self._relaxed_sampling(next_seeds(self._latents), advance=True)
         return self._terms(x, way, training=True, beta=self.beta)
 
     def _discrete_terms(self, x, y):
-        seeds = self._next_seeds()
+        seeds = next_seeds(self._latents)
         relaxed = self._relaxed_sampling(seeds, advance=False)
         discrete = DiscreteSampling(self._latents, seeds, self._kl_options)
         terms = self._terms(x, discrete, training=False, beta=1.0)
@@ -360,7 +357,7 @@ class DiscreteVAE(BoundModel):
         def draw(row):
             params, seed = row
             params = tf.nest.map_structure(lambda p: p[tf.newaxis], params)
-            return latent.draw(params, fold_in(seed, level))[0]
+            return latent.draw(params, fold_in(seed, level))[1][0]
 
         return tf.map_fn(draw, (params, seeds), fn_output_signature=tf.float32)
 

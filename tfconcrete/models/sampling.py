@@ -17,23 +17,38 @@ def unfold_rows(x, num_samples):
     return unfolded
 
 
+def next_seeds(latents):
+    """The next seed of each latent's layer."""
+    return [latent.layer.next_seed() for latent in latents]
+
+
+def temperatures(latents, advance):
+    """The temperature of each latent's layer; with `advance` its schedule moves on."""
+    return [
+        latent.layer._next_temperature()
+        if advance
+        else tf.convert_to_tensor(latent.layer.temperature)
+        for latent in latents
+    ]
+
+
 class RelaxedSampling:
     """Training samples, with the KL terms of the relaxed model.
 
     Args:
         latents: list of `Latent`.
-        options: the KL option of each.
-        temperatures: the posterior temperature of each.
-        prior_temperature: number, or None for the posterior's.
         seeds: an int32 `[2]` seed for each.
+        temperatures: the posterior temperature of each.
+        options: the KL option of each, where there is a KL.
+        prior_temperature: number, or None for the posterior's.
     """
 
-    def __init__(self, latents, options, temperatures, prior_temperature, seeds):
+    def __init__(self, latents, seeds, temperatures, options=(), prior_temperature=None):
         self._latents = latents
-        self._options = options
-        self._temperatures = temperatures
-        self._prior_temperature = prior_temperature
         self._seeds = seeds
+        self._temperatures = temperatures
+        self._options = options
+        self._prior_temperature = prior_temperature
 
     def params(self, level, params):
         """The parameters as this way reads them."""
@@ -76,8 +91,7 @@ class DiscreteSampling:
         return self._latents[level].discrete_params(params)
 
     def sample(self, level, params):
-        value = self._latents[level].draw(params, self._seeds[level])
-        return value, value
+        return self._latents[level].draw(params, self._seeds[level])
 
     def log_ratio(self, level, node, q, p):
         latent = self._latents[level]

@@ -74,6 +74,20 @@ def categorical_mass_kl(sample, logits, prior_logits, axis=-1):
     return tf.reduce_sum(cast(sample, ratio.dtype) * ratio, axis=axis)
 
 
+def categorical_log_mass(sample, logits, axis=-1):
+    """sum_i z_i log Q_i: the log probability of a one-hot sample."""
+    log_q = _log_softmax(logits, axis)
+    return tf.reduce_sum(cast(sample, log_q.dtype) * log_q, axis=axis)
+
+
+def bernoulli_log_mass(sample, logits):
+    """z log Q + (1 - z) log(1 - Q): the log probability of a binary sample."""
+    working, _ = prepare_binary_logits(logits)
+    sample = cast(sample, working.dtype)
+    on, off = tf.math.log_sigmoid(working), tf.math.log_sigmoid(-working)
+    return sample * on + (1.0 - sample) * off
+
+
 def categorical_kl(logits, prior_logits, axis=-1):
     """KL(Q, P) = sum_i Q_i (log Q_i - log P_i) of the discrete variables (Eq. 22).
 

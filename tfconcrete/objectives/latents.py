@@ -8,6 +8,7 @@ sum over the variables of a row; they hold no state.
 
 import contextlib
 
+import keras
 import tensorflow as tf
 
 from tfconcrete._checks import invalid_type, invalid_value
@@ -15,17 +16,24 @@ from tfconcrete._dtypes import float_at_least_32
 from tfconcrete.layers.base import SamplingLayer
 from tfconcrete.layers.bin_concrete import BinConcreteSample
 from tfconcrete.layers.concrete import ExpConcreteSample
+from tfconcrete.layers.igr import IGRSample
 from tfconcrete.layers.modes import inference_mode
+from tfconcrete.noise import normal
 from tfconcrete.objectives.kl import (
     bernoulli_kl,
+    bernoulli_log_mass,
     bernoulli_mass_kl,
     bin_concrete_density_kl,
     categorical_kl,
+    categorical_log_mass,
     categorical_mass_kl,
     concrete_density_kl,
+    gaussian_density_kl,
+    gaussian_kl,
 )
 from tfconcrete.relaxations.bin_concrete import logit_bin_concrete
-from tfconcrete.relaxations.concrete import exp_concrete
+from tfconcrete.relaxations.concrete import FLOOR, exp_concrete
+from tfconcrete.relaxations.discretize import categorical
 
 # The form with one value for each sample of a KL that is an expectation: what a bound of
 # several samples needs, and a layer below others, whose prior depends on its own sample.
@@ -42,6 +50,12 @@ def working(params):
 def sum_variables(values):
     """`[rows, ...]` to `[rows]`."""
     return tf.reduce_sum(values, axis=list(range(1, values.shape.rank)))
+
+
+def without_axis(shape, axis):
+    """A shape without one of its axes."""
+    axis %= len(shape)
+    return shape[:axis] + shape[axis + 1 :]
 
 
 class Latent:
@@ -70,8 +84,9 @@ class Latent:
         return node
 
     def draw(self, params, seed):
-        """An exact draw, as a decoder sees it."""
-        return self._output_value(self.layer._draw(params, None, seed))
+        """An exact draw: its node, and what a decoder sees of it."""
+        value = self._output_value(self.layer._draw(params, None, seed))
+        return value, value
 
     def output(self, params, training=None):
         """The layer's own output as a decoder sees it; the argmax outside training."""
@@ -130,8 +145,8 @@ class Latent:
         """Eq. 21: log Q - log P, linear in the value; exact for a one-hot one."""
         return self.log_mass_ratio(self.value(node), q, p)
 
-    def log_mass_ratio(self, value, q, p):
-        """log Q - log P of exact draws, as a decoder sees them: `[rows]`."""
+    def log_mass_ratio(self, node, q, p):
+        """log Q - log P of the nodes of exact draws, `[rows]`."""
         raise NotImplementedError
 
     def from_codes(self, codes, params_shape):
@@ -141,6 +156,10 @@ class Latent:
 
 class CategoricalLatent(Latent):
     """Variables of `num_classes` along the layer's axis, with one-hot samples."""
+
+    def log_mass(self, value, params):
+        """log P of exact draws, `[rows]`, differentiable in the parameters."""
+        return sum_variables(categorical_log_mass(value, params, self.layer.axis))
 
     def log_mass_ratio(self, value, q, p):
         return sum_variables(categorical_mass_kl(value, q, p, self.layer.axis))
@@ -153,8 +172,7 @@ class CategoricalLatent(Latent):
         return tf.one_hot(codes, self.num_states(params_shape), axis=self.layer.axis)
 
     def code_shape(self, params_shape):
-        axis = self.layer.axis % len(params_shape)
-        return params_shape[:axis] + params_shape[axis + 1 :]
+        return without_axis(params_shape, self.layer.axis)
 
     def num_states(self, params_shape):
         return params_shape[self.layer.axis]
@@ -186,21 +204,29 @@ class ExpConcreteLatent(ConcreteLatent):
 class BernoulliLatent(Latent):
     """Binary variables, element by element, with exact samples."""
 
-    def log_mass_ratio(self, value, q, p):
+    def log_mass(self, value, params):
+        """log P of exact draws, `[rows]`, differentiable in the parameters."""
+        return sum_variables(bernoulli_log_mass(self._states(value), params))
+
+    def _states(self, value):
         low, high = self.layer.levels
-        return sum_variables(bernoulli_mass_kl((value - low) / (high - low), q, p))
+        return (value - low) / (high - low)
+
+    def log_mass_ratio(self, value, q, p):
+        return sum_variables(bernoulli_mass_kl(self._states(value), q, p))
 
     def analytic(self, node, q, p, temperature, prior_temperature):
         """Eq. 22: KL(Q, P)."""
         return sum_variables(bernoulli_kl(q, p))
 
     def from_codes(self, codes, params_shape):
-        return self._to_levels(tf.cast(codes, tf.float32))
+        return self.to_levels(tf.cast(codes, tf.float32))
 
     def num_states(self, params_shape):
         return 2
 
-    def _to_levels(self, state):
+    def to_levels(self, state):
+        """States 0 and 1, relaxed or not, to the layer's levels."""
         return self.layer._to_levels(state, None, state.dtype)
 
 
@@ -211,7 +237,7 @@ class BinConcreteLatent(BernoulliLatent):
         return logit_bin_concrete(params, temperature, seed=seed)
 
     def value(self, node):
-        return self._to_levels(tf.sigmoid(node))
+        return self.to_levels(tf.sigmoid(node))
 
     def density(self, node, q, p, temperature, prior_temperature):
         """Eq. 27: log q - log p by their densities."""
@@ -220,8 +246,81 @@ class BinConcreteLatent(BernoulliLatent):
         )
 
 
-# The first line that fits: a kind of layer, whether its samples are relaxed, its latent.
+class GaussianLatent(Latent):
+    """IGR variables; the node is the pair of the simplex sample and its Gaussians y.
+
+    Exact draws keep their Gaussians as well: with a decoder that sees the rounded sample
+    only, log q(y) - log p(y) gives a bound of the same discrete model, if a looser one
+    than the masses would, which most transforms do not have.
+    """
+
+    def params_shape(self, params):
+        self.layer.compute_output_spec(params)
+        return [tuple(x.shape) for x in params]
+
+    def relax(self, params, temperature, seed):
+        value = self.layer._relax(params, temperature, None, seed)
+        return value, self._gaussians(params, seed)
+
+    def draw(self, params, seed):
+        value = self.layer._draw(params, None, seed)
+        return (value, self._gaussians(params, seed)), value
+
+    def _gaussians(self, params, seed):
+        """y of Eq. 16, from the noise that the layer draws for this seed."""
+        loc, log_scale = params
+        last = keras.ops.moveaxis(loc, self.layer.axis, -1)
+        noise = keras.ops.moveaxis(normal(tf.shape(last), seed), -1, self.layer.axis)
+        return loc + tf.exp(log_scale) * tf.cast(noise, loc.dtype)
+
+    def value(self, node):
+        return node[0]
+
+    def gaussian(self, node, q, p, temperature, prior_temperature):
+        """IGR's Eq. 19: the KL of the Gaussians."""
+        return sum_variables(gaussian_kl(*q, *p))
+
+    def gaussian_sample(self, node, q, p, temperature, prior_temperature):
+        """log q - log p of the Gaussians behind the sample."""
+        return sum_variables(gaussian_density_kl(node[1], *q, *p))
+
+    def log_mass_ratio(self, node, q, p):
+        return self.gaussian_sample(node, q, p, None, None)
+
+    def from_codes(self, codes, params_shape):
+        return tf.one_hot(codes, self.num_states(params_shape), axis=self.layer.axis)
+
+    def code_shape(self, params_shape):
+        return without_axis(params_shape[0], self.layer.axis)
+
+    def num_states(self, params_shape):
+        return params_shape[0][self.layer.axis] + 1
+
+
+class SoftmaxPlusPlusLatent(GaussianLatent):
+    """IGR variables whose rounding probabilities are known: a categorical, discretely."""
+
+    def discrete_params(self, params):
+        probs = self.layer._probs(params, None)
+        return tf.math.log(tf.maximum(probs, FLOOR))
+
+    def draw(self, params, seed):
+        value = categorical(params, axis=self.layer.axis, seed=seed)
+        return value, value
+
+    def log_mass_ratio(self, node, q, p):
+        return sum_variables(categorical_mass_kl(node, q, p, self.layer.axis))
+
+
+def _igr_latent(layer):
+    is_named = isinstance(layer.transform, str) and layer.transform == "softmax++"
+    return (SoftmaxPlusPlusLatent if is_named else GaussianLatent)(layer)
+
+
+# The first line that fits: a kind of layer, whether its samples are relaxed Concrete
+# variables, and its latent.
 _LATENTS = (
+    (IGRSample, False, _igr_latent),
     (BinConcreteSample, True, BinConcreteLatent),
     (BinConcreteSample, False, BernoulliLatent),
     (ExpConcreteSample, True, ExpConcreteLatent),

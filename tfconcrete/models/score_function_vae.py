@@ -1,0 +1,271 @@
+"""`ScoreFunctionVAE`: the papers' baselines, trained on exact discrete samples."""
+
+import keras
+import tensorflow as tf
+
+from tfconcrete._checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    invalid_type,
+    invalid_value,
+)
+from tfconcrete.estimators.disarm import disarm_tree
+from tfconcrete.estimators.surrogates import (
+    nvil_surrogate,
+    reinforce_surrogate,
+    rloo_surrogate,
+    vimco_surrogate,
+)
+from tfconcrete.models.discrete_vae import DiscreteVAE
+from tfconcrete.models.sampling import DiscreteSampling, next_seeds, unfold_rows
+from tfconcrete.objectives.latents import BernoulliLatent, GaussianLatent, working
+
+# Samples of each example: the default, and the fewest.
+_NUM_SAMPLES = {
+    "reinforce": (1, 1),
+    "nvil": (1, 1),
+    "vimco": (5, 2),
+    "rloo": (2, 2),
+    "disarm": (2, 2),
+    "disarm_tree": (2, 2),
+}
+ESTIMATORS = tuple(_NUM_SAMPLES)
+
+
+class _ScoredSampling(DiscreteSampling):
+    """Exact draws that keep the log probability of what was drawn."""
+
+    def __init__(self, latents, seeds):
+        super().__init__(latents, seeds)
+        self.log_q = 0.0
+
+    def sample(self, level, params):
+        node, value = super().sample(level, params)
+        self.log_q += self._latents[level].log_mass(value, params)
+        return node, value
+
+
+@keras.saving.register_keras_serializable(package="tfconcrete")
+class ScoreFunctionVAE(DiscreteVAE):
+    """A `DiscreteVAE` trained without relaxation, by a score-function estimator.
+
+    Forward: exact draws from q, of which the sampling layer says only what kind of
+    variables they are; its temperature has no effect.
+    Backward: the estimator's unbiased gradient, of L_m for `"vimco"` and of the mean ELBO
+    over the samples for the others. (`"nvil"` with `normalize=True` rescales it.)
+
+    Args:
+        encoder, decoder, latent, likelihood, prior_logits: As in `DiscreteVAE`; stacks too,
+            except for the two DisARMs. No `IGRSample`, whose mass has no gradient here.
+        num_samples: Samples of each example; by default 1 for `"reinforce"` and `"nvil"`,
+            5 for `"vimco"`, 2 for the others. Even for the DisARMs, which draw pairs.
+        beta: Weight of the KL term.
+        estimator: `"reinforce"`, `"nvil"`, `"vimco"`, `"rloo"`, `"disarm"` (binary
+            variables) or `"disarm_tree"` (any).
+        baseline: For `"nvil"`: a Keras model from x to `[batch, 1]`; None for a layer of
+            100 tanh units.
+        normalize: For `"nvil"`: whether to divide the signal by its running deviation.
+        decay: For `"nvil"`: the share of the old running moments in the new ones.
+        **kwargs: `name`, `dtype` and the other arguments of `keras.Model`.
+
+    Reference:
+        Mnih & Gregor (2014) for NVIL; Mnih & Rezende (2016) for VIMCO; Kool et al. (2019)
+        for RLOO; Dong, Mnih & Tucker (2020, 2021) for DisARM and its tree.
+
+    Example:
+
+    >>> encoder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    >>> decoder = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
+    >>> model = tfc.models.ScoreFunctionVAE(
+    ...     encoder, decoder, tfc.layers.BinConcreteSample(seed=0), estimator="vimco")
+    >>> model.compile("adam")
+    >>> sorted(model.fit(np.ones([8, 4], "float32"), verbose=0).history)
+    ['bits_per_dim', 'kl', 'loss', 'reconstruction']
+    """
+
+    def __init__(
+        self,
+        encoder,
+        decoder,
+        latent,
+        likelihood="bernoulli",
+        prior_logits=None,
+        num_samples=None,
+        beta=1.0,
+        estimator="vimco",
+        baseline=None,
+        normalize=True,
+        decay=0.8,
+        **kwargs,
+    ):
+        self.estimator = check_choice(estimator, "estimator", ESTIMATORS)
+        default, minimum = _NUM_SAMPLES[estimator]
+        num_samples = default if num_samples is None else num_samples
+        check_count(num_samples, "num_samples", minimum)
+        if estimator.startswith("disarm") and num_samples % 2:
+            raise invalid_value("num_samples", "an even number, two for each pair", num_samples)
+        super().__init__(
+            encoder,
+            decoder,
+            latent,
+            likelihood,
+            prior_logits,
+            num_samples=num_samples,
+            beta=beta,
+            **kwargs,
+        )
+        self.normalize = check_flag(normalize, "normalize")
+        self.decay = check_number(decay, "decay", "a number from 0 to 1", 0.0, 1.0)
+        self.baseline = self._make_baseline(baseline)
+        if estimator == "nvil":
+            self._moments = [
+                self.add_weight(
+                    name=name, initializer="zeros", trainable=False, dtype="float32",
+                    autocast=False, aggregation="mean",
+                )
+                for name in ("signal_mean", "signal_variance")
+            ]  # fmt: skip
+        self._surrogate = {
+            "reinforce": self._reinforce,
+            "nvil": self._nvil,
+            "vimco": self._vimco,
+            "rloo": self._rloo,
+            "disarm": self._disarm,
+            "disarm_tree": self._disarm,
+        }[estimator]
+
+    def _make_baseline(self, baseline):
+        if self.estimator != "nvil":
+            if baseline is not None:
+                raise invalid_value("baseline", 'None unless estimator="nvil"', baseline)
+            return None
+        if baseline is None:
+            baseline = keras.Sequential(
+                [
+                    keras.layers.Flatten(),
+                    keras.layers.Dense(100, activation="tanh"),
+                    keras.layers.Dense(1),
+                ],
+                name="baseline",
+            )
+        if not isinstance(baseline, keras.layers.Layer):
+            raise invalid_type("baseline", "a Keras model from x to [batch, 1]", baseline)
+        if self.built and not baseline.built:
+            baseline.build(self._input_shape)
+        return baseline
+
+    def _build_from(self, x):
+        super()._build_from(x)
+        self._input_shape = tuple(x.shape)
+        for latent in self._latents:
+            if isinstance(latent, GaussianLatent):
+                raise invalid_type("latent", "a layer of categorical or binary variables, not "
+                                   "an IGRSample", latent.layer)  # fmt: skip
+        self._check_disarm()
+        if getattr(self, "baseline", None) is not None and not self.baseline.built:
+            self.baseline.build(self._input_shape)
+
+    def _check_disarm(self):
+        if not self.estimator.startswith("disarm"):
+            return
+        others = ", ".join(f'"{x}"' for x in ESTIMATORS if not x.startswith("disarm"))
+        if len(self._latents) > 1:
+            raise invalid_value("estimator", f"one of {others} for a stack", self.estimator)
+        states = self._latents[0].num_states(self._params_shapes[0])
+        if self.estimator == "disarm" and states != 2:
+            raise invalid_value(
+                "estimator", f'"disarm_tree" or one of {others} for {states} classes', "disarm"
+            )
+
+    def _training_terms(self, x, y):
+        return self._surrogate(x)
+
+    def _discrete_terms(self, x, y):
+        way = DiscreteSampling(self._latents, next_seeds(self._latents))
+        terms = self._terms(x, way, training=False, beta=1.0)
+        return {**terms, "relaxed_loss": terms["loss"]}
+
+    def _evaluate_samples(self, x):
+        """The terms, the values log w `[m, batch]`, and log q `[m, batch]`."""
+        way = _ScoredSampling(self._latents, next_seeds(self._latents))
+        log_likelihood, log_ratio = self._log_terms(x, way, self.num_samples, training=True)
+        values = log_likelihood - self.beta * log_ratio
+        return _means(log_likelihood, log_ratio), values, unfold_rows(way.log_q, self.num_samples)
+
+    def _elbo_samples(self, x):
+        """The same, without the gradient of log q in the values, whose mean is zero."""
+        terms, values, log_q = self._evaluate_samples(x)
+        return terms, values + self.beta * (log_q - tf.stop_gradient(log_q)), log_q
+
+    def _reinforce(self, x):
+        terms, values, log_q = self._elbo_samples(x)
+        return {**terms, "loss": -reinforce_surrogate(values, log_q)}
+
+    def _rloo(self, x):
+        terms, values, log_q = self._elbo_samples(x)
+        return {**terms, "loss": -rloo_surrogate(values, log_q)}
+
+    def _vimco(self, x):
+        terms, values, log_q = self._evaluate_samples(x)
+        return {**terms, "loss": -vimco_surrogate(values, log_q)}
+
+    def _nvil(self, x):
+        terms, values, log_q = self._elbo_samples(x)
+        baseline = working(self.baseline(x, training=True))
+        moments = [tf.convert_to_tensor(moment) for moment in self._moments]
+        surrogate, auxiliary, moments = nvil_surrogate(
+            values, log_q, tf.reshape(baseline, [-1]), moments, self.normalize, self.decay
+        )
+        return {**terms, "loss": -surrogate, "auxiliary": auxiliary, "moments": moments}
+
+    def _after_step(self, terms):
+        for weight, value in zip(
+            getattr(self, "_moments", ()), terms.get("moments", ()), strict=True
+        ):
+            weight.assign(value)
+
+    def _disarm(self, x):
+        latent = self._latents[0]
+        is_binary = isinstance(latent, BernoulliLatent)
+        terms = {}
+
+        def objective(sample, log_q):
+            rows = tf.reshape(sample, tf.concat([[-1], tf.shape(sample)[2:]], 0))
+            rows.set_shape([None, *sample.shape[2:]])
+            value = latent.to_levels(rows) if is_binary else rows
+            outputs = working(self._decoders[0](value, training=True))
+            log_likelihood = self.likelihood.log_prob(x, unfold_rows(outputs, self.num_samples))
+            log_p = unfold_rows(latent.log_mass(value, self._prior_params()), self.num_samples)
+            log_ratio = tf.stop_gradient(log_q) - log_p
+            terms.update(_means(log_likelihood, log_ratio))
+            return log_likelihood - self.beta * log_ratio
+
+        surrogate = disarm_tree(
+            objective,
+            working(self._encoders[0](x, training=True)),
+            self.num_samples,
+            axis=None if is_binary else latent.layer.axis,
+            seed=latent.layer.next_seed(),
+        )
+        return {**terms, "loss": -surrogate}
+
+    def get_config(self):
+        config = super().get_config()
+        del config["kl"], config["prior_temperature"]
+        default = self.baseline is None
+        return {
+            **config,
+            "estimator": self.estimator,
+            "baseline": None if default else keras.saving.serialize_keras_object(self.baseline),
+            "normalize": self.normalize,
+            "decay": self.decay,
+        }
+
+
+def _means(log_likelihood, log_ratio):
+    return {
+        "reconstruction": -tf.reduce_mean(log_likelihood, axis=0),
+        "kl": tf.reduce_mean(log_ratio, axis=0),
+    }
