@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfconcrete.noise import gumbel
+from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 
@@ -42,6 +42,27 @@ def discretize(x, axis=-1):
     past = tf.shape(x)[axis]
     first = tf.reduce_min(tf.where(x >= top, index, past), axis=axis, keepdims=True)
     return tf.cast(index == first, x.dtype)
+
+
+def one_hot_argmax(x, axis=-1):
+    """`discretize` in two ops, for graphs that XLA never sees.
+
+    Args:
+        x: float tensor `[..., num_classes]` (classes along `axis`).
+        axis: The class axis.
+
+    Returns:
+        One-hot tensor of the shape and dtype of `x`.
+
+    Example:
+
+    >>> from tfconcrete.relaxations.discretize import one_hot_argmax
+    >>> one_hot_argmax(tf.constant([[0.2, 0.7, 0.1]])).numpy()
+    array([[0., 1., 0.]], dtype=float32)
+    """
+    x = tf.stop_gradient(tf.convert_to_tensor(x))
+    depth = tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+    return tf.one_hot(codes(x, axis), depth, axis=axis, dtype=x.dtype)
 
 
 def codes(x, axis=-1):
@@ -89,5 +110,4 @@ def categorical(logits, class_mask=None, axis=-1, seed=None):
 
 def draw(working_logits, axis, seed):
     """`categorical` on logits that `prepare_logits` has already brought in form."""
-    noise = gumbel(tf.shape(working_logits), seed)
-    return discretize(working_logits + tf.cast(noise, working_logits.dtype), axis)
+    return discretize(add_gumbel(working_logits, seed), axis)
