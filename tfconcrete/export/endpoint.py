@@ -43,10 +43,23 @@ def with_codes(call):
                     f"Cannot export: an output of the model is named '{name}', which is "
                     "the name for the codes of a sampling layer. Rename the output."
                 )
-            outputs[name] = codes
+            outputs[name] = _without_detour(codes)
         return outputs
 
     return call_and_record
+
+
+def _without_detour(codes):
+    """The indices themselves, where codes are read off a one-hot vector made from them."""
+    one_hot = codes.op.inputs[0].op if codes.op.type == "ArgMax" else codes.op
+    if one_hot.type != "OneHot" or one_hot.inputs[0].op.type != "ArgMax":
+        return codes
+    rank = one_hot.outputs[0].shape.rank
+    axis = tf.get_static_value(codes.op.inputs[1])
+    indices = one_hot.inputs[0]
+    if axis is None or (axis - one_hot.get_attr("axis")) % rank or indices.dtype != codes.dtype:
+        return codes
+    return indices
 
 
 class Endpoint:
