@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_axis, check_flag, check_temperature
 from tfconcrete.estimators.gradients import pass_through
-from tfconcrete.noise import gumbel
+from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.concrete import concrete
 from tfconcrete.relaxations.discretize import discretize
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
@@ -41,7 +41,7 @@ def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-
     check_temperature(temperature)
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
-    perturbed = working + tf.cast(gumbel(tf.shape(working), seed), working.dtype)
+    perturbed = add_gumbel(working, seed)
     hard = zero_masked(discretize(perturbed, axis), mask)
     scores = perturbed / tf.cast(temperature, working.dtype)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_temperature
 from tfconcrete._dtypes import cast
-from tfconcrete.noise.gumbel import log_exponential
+from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.masking import log_floor, prepare_logits, zero_masked
 
 # Coordinates of a simplex sample below this have lost their logarithm to underflow
@@ -25,8 +25,7 @@ def perturb(logits, temperature, class_mask=None, axis=-1, seed=None):
     """
     working, mask = prepare_logits(logits, class_mask, axis)
     check_temperature(temperature, working.shape)
-    noise = tf.cast(log_exponential(tf.shape(working), seed), working.dtype)
-    return (working - noise) / cast(temperature, working.dtype), mask
+    return add_gumbel(working, seed) / cast(temperature, working.dtype), mask
 
 
 def concrete(logits, temperature, class_mask=None, axis=-1, seed=None):
