@@ -1,10 +1,24 @@
 """Figures from arrays (stage 7): numbers are computed elsewhere, only drawn here.
 
-Each function takes arrays, draws into `ax` or `figure` where one is given, and returns
-the matplotlib figure. Needs matplotlib: `pip install tfconcrete[examples]`.
+Each function takes arrays, draws into `ax` where one is given, and returns the
+matplotlib figure. Needs matplotlib: `pip install tfconcrete[examples]`.
 """
 
 from tfconcrete.plots.binary import binary_relaxation
+from tfconcrete.plots.curves import category_usage, curves, distances, gradient_variance
+from tfconcrete.plots.images import code_grid, image_grid, reconstructions
 from tfconcrete.plots.simplex import simplex_density, simplex_masses, simplex_points
 
-__all__ = ["binary_relaxation", "simplex_density", "simplex_masses", "simplex_points"]
+__all__ = [
+    "binary_relaxation",
+    "category_usage",
+    "code_grid",
+    "curves",
+    "distances",
+    "gradient_variance",
+    "image_grid",
+    "reconstructions",
+    "simplex_density",
+    "simplex_masses",
+    "simplex_points",
+]
