@@ -137,6 +137,7 @@ class IGR(tfd.AutoCompositeTensorDistribution):
     TensorShape([2, 4])
     >>> d.discrete().probs_parameter().numpy().round(4)
     array([0.2917, 0.2917, 0.2917, 0.125 ], dtype=float32)
+    >>> import tensorflow_probability as tfp
     >>> prior = tfc.distributions.IGR(tf.ones([3]), tf.ones([3]), temperature=0.5)
     >>> float(tfp.distributions.kl_divergence(d, prior))
     1.5

@@ -54,6 +54,9 @@ def gaussian_argmax_probs(loc, scale, threshold):
     log_winner = grid.log_hazard + tf.reduce_sum(grid.log_cdf, -1, keepdims=True)
     log_grid = tf.stop_gradient(tf.reduce_logsumexp(log_winner, -1, keepdims=True))
     winners = tf.reduce_sum(grid.weights * tf.exp(log_winner - log_grid), -2)
+    # The integral starts at the threshold: a term of value 0 whose gradient is -h_k F
+    # there.
+    winners -= grid.at_threshold * (grid.threshold - tf.stop_gradient(grid.threshold))
     return tf.concat([winners, grid.below[..., tf.newaxis]], -1)
 
 
@@ -79,7 +82,10 @@ def gaussian_argmax_jacobian(loc, scale, threshold):
     return probs, tf.concat([jacobian, -tf.reduce_sum(jacobian, -2, keepdims=True)], -2)
 
 
-_Grid = collections.namedtuple("_Grid", ["standard", "log_cdf", "log_hazard", "weights", "below"])
+_Grid = collections.namedtuple(
+    "_Grid",
+    ["standard", "log_cdf", "log_hazard", "weights", "below", "threshold", "at_threshold"],
+)
 
 
 def _grid(loc, scale, threshold):
@@ -91,7 +97,12 @@ def _grid(loc, scale, threshold):
     shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(scale))
     shape = tf.broadcast_dynamic_shape(shape, tf.shape(threshold + loc))
     loc, scale = tf.broadcast_to(loc, shape), tf.broadcast_to(scale, shape)
-    below = tf.exp(tf.reduce_sum(log_normal_cdf((threshold - loc) / scale), -1))
+    standard = (threshold - loc) / scale
+    log_cdf = log_normal_cdf(standard)
+    log_below = tf.reduce_sum(log_cdf, -1, keepdims=True)
+    log_density = _log_density(standard) - tf.math.log(scale)
+    at_threshold = tf.stop_gradient(tf.exp(log_density - log_cdf + log_below))
+    below = tf.exp(log_below[..., 0])
 
     above = tf.stop_gradient(1.0 - below)[..., tf.newaxis]
     tail = tf.maximum(above * cast(_FROM_TOP, dtype), 1e-30)  # [..., nodes], 1 - s
@@ -101,7 +112,7 @@ def _grid(loc, scale, threshold):
     log_cdf = log_normal_cdf(standard)
     log_hazard = _log_density(standard) - tf.math.log(scale) - log_cdf
     weights = (above * cast(_WEIGHTS, dtype))[..., tf.newaxis]
-    return _Grid(standard, log_cdf, log_hazard, weights, below)
+    return _Grid(standard, log_cdf, log_hazard, weights, below, threshold, at_threshold)
 
 
 def _log_density(x):

@@ -8,6 +8,8 @@ import math
 
 import tensorflow as tf
 
+from tfconcrete._dtypes import cast
+
 # softplus(x + _SHIFT) - 1 is 0 at x = 0: a flow with u = 0 is the identity.
 _SHIFT = math.log(math.e - 1.0)
 _STEPS = 60
@@ -48,6 +50,8 @@ def planar_flow(y, u, w, b):
     >>> z.numpy(), float(log_det)
     (array([ 1., -1.], dtype=float32), 0.0)
     """
+    y = tf.convert_to_tensor(y)
+    u, w, b = (cast(value, y.dtype) for value in (u, w, b))
     u_hat, slope = constrained_direction(u, w)
     activation = tf.tanh(tf.reduce_sum(w * y, -1) + b)
     log_det = tf.math.log1p(slope * (1.0 - activation) * (1.0 + activation))
@@ -67,6 +71,8 @@ def planar_flow_inverse(z, u, w, b):
     Returns:
         Tensor of the shape of `z`.
     """
+    z = tf.convert_to_tensor(z)
+    u, w, b = (cast(value, z.dtype) for value in (u, w, b))
     u_hat, slope = constrained_direction(u, w)
     target = tf.reduce_sum(w * z, -1)
     root = _solve(tf.stop_gradient(target), tf.stop_gradient(slope), tf.stop_gradient(b))
