@@ -43,13 +43,13 @@ def with_codes(call):
                     f"Cannot export: an output of the model is named '{name}', which is "
                     "the name for the codes of a sampling layer. Rename the output."
                 )
-            outputs[name] = _without_detour(codes)
+            outputs[name] = without_detour(codes)
         return outputs
 
     return call_and_record
 
 
-def _without_detour(codes):
+def without_detour(codes):
     """The indices themselves, where codes are read off a one-hot vector made from them."""
     one_hot = codes.op.inputs[0].op if codes.op.type == "ArgMax" else codes.op
     if one_hot.type != "OneHot" or one_hot.inputs[0].op.type != "ArgMax":
