@@ -59,9 +59,12 @@ class TemperatureScheduler(keras.callbacks.Callback):
                 "The model has no sampling layer whose temperature could be set. "
                 f"Received: model with layers {[layer.name for layer in self.model.layers]}"
             )
-        optimizer = getattr(self.model, "optimizer", None)
-        self._step = 0 if optimizer is None else int(optimizer.iterations.numpy())
+        self._step = self._updates()
         self._first = 0
+
+    def _updates(self):
+        optimizer = getattr(self.model, "optimizer", None)
+        return 0 if optimizer is None else int(optimizer.iterations.numpy())
 
     def _set(self, time):
         temperature = float(np.asarray(self.schedule(time)))
@@ -69,6 +72,9 @@ class TemperatureScheduler(keras.callbacks.Callback):
             layer.temperature = temperature
 
     def on_epoch_begin(self, epoch, logs=None):
+        # The last execution of an epoch may have been a short one. (A model that updates
+        # its weights in another way has no count to offer.)
+        self._step = self._updates() or self._step
         if self.unit == "epoch":
             self._set(epoch)
 

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfconcrete._checks import check_count, check_number, check_temperature
+from tfconcrete._checks import check_count, check_number, check_positive
 
 
 class Schedule:
@@ -52,7 +52,7 @@ class Schedule:
 def _check(value, name):
     if not hasattr(value, "dtype"):
         check_number(value, name, "a positive finite number")
-    return float(check_temperature(value, name))
+    return float(check_positive(value, name))
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
