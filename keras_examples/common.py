@@ -11,6 +11,13 @@ def fail(message):
     raise SystemExit(2)
 
 
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the usage above it."""
+
+    def error(self, message):
+        fail(message)
+
+
 def parser(description, epochs=None, data=False):
     """The options that examples have in common.
 
@@ -19,7 +26,7 @@ def parser(description, epochs=None, data=False):
         epochs: default of --epochs; no such option where None.
         data: whether the example reads data (adds --data-dir).
     """
-    options = argparse.ArgumentParser(
+    options = OneLineParser(
         description=description.strip().splitlines()[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -53,3 +60,25 @@ def parse(options, arguments=None):
     except OSError as error:
         fail(f"--output {settings.output} cannot be made: {error.strerror}")
     return settings
+
+
+def write_table(path, title, header, rows, note=""):
+    """Writes a Markdown table, prints it, and returns its path.
+
+    Args:
+        path: file to write.
+        title: heading above the table.
+        header: names of the columns.
+        rows: sequences of cells; floats are shown with two decimals.
+        note: a paragraph below the table.
+    """
+    cells = [[f"{x:.2f}" if isinstance(x, float) else str(x) for x in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    lines = [
+        "| " + " | ".join(x.ljust(width) for x, width in zip(row, widths, strict=True)) + " |"
+        for row in (header, ["-" * width for width in widths], *cells)
+    ]
+    text = "\n".join([f"# {title}", "", *lines, *(["", note] if note else [])])
+    path.write_text(text + "\n")
+    print(text)
+    return path

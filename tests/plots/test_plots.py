@@ -25,6 +25,7 @@ CALLS = {
     "gradient_variance": lambda ax: plots.gradient_variance({"a": [1.0, 0.1]}, ax),
     "category_usage": lambda ax: plots.category_usage([[0.5, 0.5, 0.0]], ax),
     "distances": lambda ax: plots.distances({"a": RNG.random(50)}, ax, mark=0.2),
+    "class_scatter": lambda ax: plots.class_scatter(POINTS[:, :2], np.arange(300) % 10, ax),
     "binary_relaxation": lambda ax: plots.binary_relaxation(
         [-1, 0, 1], [0.2, 0.5, 0.2], [0.2, 0.5, 0.8], [1, 1, 1], [0, 0.5, 1],
         samples=RNG.random(50), ax=ax,
@@ -73,6 +74,14 @@ def test_dead_classes_are_marked():
     assert set(zip(x.tolist(), y.tolist(), strict=True)) == {(2, 0), (0, 1), (2, 1)}
 
 
+def test_class_scatter_keeps_classes_apart():
+    points = np.array([[0.0, 1.0], [2.0, 3.0], [0.2, 1.2], [0.4, 1.0]])
+    ax = plots.class_scatter(points, np.array([7, 3, 7, 7])).axes[0]
+    assert [text.get_text() for text in ax.texts] == ["3", "7"]
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), [[2.0, 3.0]])
+    np.testing.assert_allclose(ax.texts[1].xy, [0.2, 1.0])
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -82,6 +91,8 @@ def test_dead_classes_are_marked():
         lambda: plots.reconstructions(IMAGES, IMAGES[:3]),
         lambda: plots.code_grid(IMAGES),
         lambda: plots.curves({}),
+        lambda: plots.class_scatter(IMAGES[0], np.zeros(8)),
+        lambda: plots.class_scatter(POINTS[:, :2], np.zeros(8)),
     ],
 )
 def test_wrong_shapes(call):

@@ -5,13 +5,20 @@ matplotlib figure. Needs matplotlib: `pip install tfconcrete[examples]`.
 """
 
 from tfconcrete.plots.binary import binary_relaxation
-from tfconcrete.plots.curves import category_usage, curves, distances, gradient_variance
+from tfconcrete.plots.curves import (
+    category_usage,
+    class_scatter,
+    curves,
+    distances,
+    gradient_variance,
+)
 from tfconcrete.plots.images import code_grid, image_grid, reconstructions
 from tfconcrete.plots.simplex import simplex_density, simplex_masses, simplex_points
 
 __all__ = [
     "binary_relaxation",
     "category_usage",
+    "class_scatter",
     "code_grid",
     "curves",
     "distances",

@@ -1,5 +1,6 @@
 """Training curves, gradient statistics, distances: lines with a legend."""
 
+import matplotlib.patheffects
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -113,11 +114,51 @@ def distances(samples, ax=None, title="distance to the nearest vertex", bins=60,
         _, ax = plt.subplots(figsize=(5.0, 3.2), layout="constrained")
     top = max(float(np.max(values)) for values in samples.values())
     for label, values in samples.items():
-        ax.hist(np.ravel(values), bins, (0, top), density=True, histtype="step", label=label,
+        ax.hist(np.ravel(values), bins, range=(0, top), density=True, histtype="step", label=label,
                 linewidth=1.4)  # fmt: skip
     if mark is not None:
         ax.axvline(mark, color="0.5", linestyle=":", linewidth=1.0)
     ax.set(title=title, xlabel="Euclidean distance", ylabel="density")
     ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax.figure
+
+
+def class_scatter(points, labels, ax=None, title="", xlabel="", ylabel=""):
+    """Points of the plane, one colour for each class, its name at the median point.
+
+    Args:
+        points: array `[n, 2]`, such as two principal components.
+        labels: int array `[n]`, the class of each point.
+        ax: axes to draw into; a new figure where None.
+        title, xlabel, ylabel: texts of the axes.
+
+    Returns:
+        The matplotlib figure.
+
+    Example:
+
+    >>> figure = tfc.plots.class_scatter(np.random.rand(50, 2), np.arange(50) % 3)
+    """
+    points, labels = np.asarray(points), np.asarray(labels)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise invalid_value("points", "an array of shape [n, 2]", points.shape)
+    if labels.shape != points.shape[:1]:
+        raise invalid_value("labels", f"an array of shape [{len(points)}]", labels.shape)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(4.6, 4.2), layout="constrained")
+    classes = np.unique(labels)
+    colors = plt.get_cmap("tab10" if len(classes) <= 10 else "tab20")
+    for index, name in enumerate(classes):
+        own = points[labels == name]
+        color = colors(index % colors.N)
+        ax.scatter(own[:, 0], own[:, 1], s=5, color=color, alpha=0.55, linewidths=0)
+        # Drawn over all points, with a light rim: readable on any colour.
+        ax.annotate(
+            str(name), np.median(own, axis=0), ha="center", va="center", fontsize=10,
+            fontweight="bold", color=color, zorder=3,
+            path_effects=[matplotlib.patheffects.withStroke(linewidth=2.5, foreground="white")],
+        )  # fmt: skip
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     return ax.figure
