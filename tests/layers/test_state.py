@@ -96,6 +96,13 @@ def test_the_temperature_is_a_weight(any_layer):
     layer.temperature = 0.125
     assert float(layer.temperature.numpy()) == 0.125
     assert layer.non_trainable_weights == [layer.temperature]
+    other = tfc.ConcreteSample(temperature=0.125)
+    for value in (other.temperature, tf.constant(0.125), np.float32(0.125)):
+        layer.temperature = 0.5
+        layer.temperature = value
+        assert float(layer.temperature.numpy()) == 0.125
+        assert layer.temperature is not other.temperature
+    assert layer.non_trainable_weights == [layer.temperature]
     for bad in (0.0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="`temperature`. Expected a positive finite number"):
             layer.temperature = bad

@@ -119,6 +119,12 @@ class SamplingLayer(SeededLayer):
         self._check_temperature(value)
         self._temperature.assign(value)
 
+    def __setattr__(self, name, value):
+        # Keras would adopt another layer's weight as one of this layer's.
+        if name == "temperature" and hasattr(value, "assign"):
+            value = tf.convert_to_tensor(value)
+        super().__setattr__(name, value)
+
     @property
     def inference(self):
         """What the layer does outside training: "argmax", "sample" or "probs"."""
