@@ -45,4 +45,4 @@ def gst_large_pair():
 
 def two_code_pair():
     """2 x 10 latents, so few that every code can be looked at."""
-    return dense_pair((512, 256), 2, 10)
+    return dense_pair((256, 128), 2, 10)

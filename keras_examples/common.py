@@ -4,6 +4,8 @@ import argparse
 import pathlib
 import sys
 
+import keras
+
 
 def fail(message):
     """Ends the example with one clear line and exit code 2."""
@@ -82,3 +84,34 @@ def write_table(path, title, header, rows, note=""):
     path.write_text(text + "\n")
     print(text)
     return path
+
+
+def save_figure(figure, folder, name):
+    """Writes `<folder>/<name>.png`, closes the figure, and returns the path."""
+    import matplotlib.pyplot as plt
+
+    path = folder / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
+
+
+class RunProgress(keras.callbacks.Callback):
+    """One progress bar for a whole training run, for examples that train many.
+
+    Args:
+        name: what the run is called.
+    """
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def on_train_begin(self, logs=None):
+        print(self.name)
+        self._bar = keras.utils.Progbar(self.params["epochs"], unit_name="epoch")
+
+    def on_epoch_end(self, epoch, logs=None):
+        shown = [(name, logs[name]) for name in ("loss", "val_loss") if name in logs]
+        self._bar.stateful_metrics.update(name for name, _ in shown)
+        self._bar.update(epoch + 1, shown)
