@@ -19,6 +19,7 @@ from tfconcrete.relaxations.stick_breaking import (
     log_stick_breaking,
     stick_breaking_inverse,
     stick_breaking_log_det,
+    sticks_from_softmax,
 )
 
 
@@ -160,10 +161,7 @@ class StickBreakingSoftmax(SimplexBijector):
     def _sticks(self, z):
         """The sticks with their remainder, `[..., K]`, before any floor."""
         temperature, delta = self._parameters_for(z)
-        z = tf.maximum(z, FLOOR)
-        # One logarithm of a ratio near 1 keeps the digits that a difference of two
-        # large logarithms loses.
-        sticks = temperature * tf.math.log(delta * (z[..., :-1] / z[..., -1:]))
+        sticks = sticks_from_softmax(z, temperature, delta)
         return tf.concat([sticks, 1.0 - tf.reduce_sum(sticks, -1, keepdims=True)], -1)
 
     def _log_sticks(self, z):

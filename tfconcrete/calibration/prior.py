@@ -25,8 +25,9 @@ from tfconcrete.relaxations.stick_breaking import (
     stick_breaking_inverse,
 )
 
-# A class of probability 0 is one of this, so that its location is a number.
-_SMALLEST = 1e-9
+# A class of probability 0 is one of this, so that its location is a number. Smaller ones
+# are below what the quadrature resolves.
+_SMALLEST = 1e-7
 _NEWTON_STEPS = 100
 _ADAM_STEPS = 400
 
@@ -183,6 +184,8 @@ def _newton(moments, target, scale):
             if found < merit:
                 break
             step = step / 2.0
+        else:
+            break  # as near as the moments can tell
         loc = loc + step
         residual, values, jacobian = trial
     return loc

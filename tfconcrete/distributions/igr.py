@@ -75,10 +75,10 @@ def transform_bijector(transform, temperature, delta, num_free, validate_args=Fa
             "Invalid value received for argument `loc`. Expected a known last dimension "
             "where `transform` is a bijector. Received: an unknown one"
         )
-    size = transform.forward_event_shape([num_free])[-1]
-    if size == num_free:
+    shape = transform.forward_event_shape([num_free])
+    if shape == [num_free]:
         return tfb.Chain([SoftmaxPlusPlus(temperature, delta, validate_args), transform])
-    if size == num_free + 1:
+    if shape == [num_free + 1]:
         return transform
     raise invalid_value(
         "transform", f"a bijector from {num_free} to {num_free} or {num_free + 1} numbers",

@@ -31,7 +31,8 @@ def gaussian_argmax_probs(loc, scale, threshold):
     """P(argmax of [y, threshold] = k) for y ~ Normal(loc, scale), independent entries.
 
     Gauss-Legendre quadrature with 512 nodes; the error is below 1e-5 for scales within
-    a factor 30 of each other, 1e-4 within 100, 1e-3 within 1,000. Differentiable in `loc`, `scale` and `threshold`.
+    a factor 30 of each other, 1e-4 within 100, 1e-3 within 1,000. Differentiable in `loc`,
+    `scale` and `threshold`.
 
     Args:
         loc: float tensor `[..., K-1]`.

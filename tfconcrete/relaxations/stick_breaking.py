@@ -8,6 +8,9 @@ the simplex.) Everything is a sum of logarithms, and the remainder is the produc
 
 import tensorflow as tf
 
+from tfconcrete._dtypes import cast
+from tfconcrete.relaxations.concrete import FLOOR
+
 
 def log_stick_breaking(y):
     """log of `stick_breaking`, exact where a stick underflows.
@@ -69,3 +72,24 @@ def stick_breaking_log_det(log_w):
         Tensor `[...]`.
     """
     return tf.reduce_sum(log_w, axis=-1)
+
+
+def sticks_from_softmax(z, temperature, delta=1.0):
+    """The sticks w behind z = softmax++(w / t): w_k = t log(delta z_k / z_K).
+
+    One logarithm of a ratio near 1 keeps the digits that a difference of two large
+    logarithms loses; the gradient is that of the difference, which does not overflow.
+
+    Args:
+        z: float tensor `[..., K]` on the simplex. A coordinate below 1e-30 counts as that.
+        temperature, delta: positive numbers or tensors that broadcast against
+            `z[..., :1]`.
+
+    Returns:
+        Tensor `[..., K-1]`, to about the machine epsilon times the temperature.
+    """
+    z = tf.maximum(tf.convert_to_tensor(z), FLOOR)
+    difference = tf.math.log(z[..., :-1]) - tf.math.log(z[..., -1:])
+    ratio = tf.math.log(tf.stop_gradient(z[..., :-1] / z[..., -1:]))
+    log_ratio = ratio + (difference - tf.stop_gradient(difference))
+    return cast(temperature, z.dtype) * (log_ratio + tf.math.log(cast(delta, z.dtype)))

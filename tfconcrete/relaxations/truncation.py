@@ -16,9 +16,8 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_number, invalid_value
 from tfconcrete._dtypes import cast
-from tfconcrete.relaxations.concrete import FLOOR
 from tfconcrete.relaxations.masking import FILL
-from tfconcrete.relaxations.stick_breaking import log_stick_breaking
+from tfconcrete.relaxations.stick_breaking import log_stick_breaking, sticks_from_softmax
 
 Truncation = collections.namedtuple("Truncation", ["kept", "mass", "num_classes"])
 Truncation.__doc__ = """Where samples were cut, and what that cost.
@@ -112,8 +111,7 @@ def truncated_inverse(z, kept, temperature, delta=1.0):
     """
     z = tf.convert_to_tensor(z)
     epsilon = 2.0**-52 if z.dtype == tf.float64 else 2.0**-23
-    ratio = tf.maximum(z[..., :-1], FLOOR) / tf.maximum(z[..., -1:], FLOOR)
-    w = cast(temperature, z.dtype) * tf.math.log(cast(delta, z.dtype) * ratio)
+    w = sticks_from_softmax(z, temperature, delta)
     w = tf.where(kept, tf.maximum(w, epsilon), 0.0)
     left = tf.maximum(1.0 - tf.cumsum(w, axis=-1), epsilon)
     return tf.where(kept, tf.math.log(tf.where(kept, w, 1.0) / left), 0.0)
