@@ -25,7 +25,7 @@ lint: $(INSTALLED)
 
 $(INSTALLED): setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[examples,test]"
+	$(BIN)/python -m pip install --quiet --editable ".[examples,test,serving]"
 	touch $@
 
 clean:

@@ -284,7 +284,7 @@ def _check_variables(prefix, problems):
         reader = tf.train.load_checkpoint(str(prefix))
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         problems.append(f"the variables cannot be read: {str(error).splitlines()[0]}")
 
 
