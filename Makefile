@@ -9,10 +9,10 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 export KERAS_BACKEND := tensorflow
 export MPLBACKEND ?= Agg
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow lint bench clean
 
 demo: $(INSTALLED)
-	$(BIN)/python keras_examples/concrete_figures.py --output output
+	$(BIN)/python keras_examples/discrete_vae.py --output output
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -22,6 +22,9 @@ test-slow: $(INSTALLED)
 
 lint: $(INSTALLED)
 	$(BIN)/python -m ruff check .
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks --output output
 
 $(INSTALLED): setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
