@@ -7,7 +7,7 @@ writes `<output>/benchmarks.md` and `<output>/benchmarks.json`.
 import argparse
 import pathlib
 
-from benchmarks import against_torch, report, sampling
+from benchmarks import against_torch, report, sampling, training
 from benchmarks.torch_peer import torch_peer
 
 SECTIONS = {
@@ -16,7 +16,10 @@ SECTIONS = {
     "log_prob": lambda peer: sampling.log_prob(),
     "loops": lambda peer: sampling.loops(),
     "hard": lambda peer: sampling.hard(),
-    "growth": lambda peer: sampling.growth(),
+    "growth": lambda peer: [*sampling.growth(), *training.peak_memory_of_sampling()],
+    "estimators": lambda peer: [*training.estimators(), *training.gumbel_rao()],
+    "fit": lambda peer: [*training.framework(), *training.against_torch(peer)],
+    "import": lambda peer: training.import_time(),
 }
 
 

@@ -1,0 +1,218 @@
+"""Training steps of the GST paper's MNIST-VAE: estimators, `fit`, and PyTorch's step.
+
+Encoder 784-512-256-300, decoder 300-256-512-784, 30 variables of 10 classes, batch 100,
+Adam 1e-3, analytic KL to the uniform prior.
+"""
+
+import resource
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfconcrete as tfc
+from benchmarks.report import Figure
+from benchmarks.timing import interleaved, ratio, wait
+
+BATCH, PIXELS, VARIABLES, CLASSES = 100, 784, 30, 10
+STEPS = 50
+
+
+def _dense(sizes, last=None):
+    layers = [keras.Input([sizes[0]])]
+    layers += [keras.layers.Dense(size, "relu") for size in sizes[1:-1]]
+    return keras.Sequential([*layers, keras.layers.Dense(sizes[-1], last)])
+
+
+def make_model(latent):
+    """The paper's VAE around a sampling layer."""
+    igr = isinstance(latent, tfc.layers.IGRSample)
+    width = 2 * VARIABLES * (CLASSES - 1) if igr else VARIABLES * CLASSES
+    inputs = keras.Input([PIXELS])
+    hidden = _dense([PIXELS, 512, 256, width], None if igr else "relu")(inputs)
+    if igr:
+        both = keras.layers.Reshape([2, VARIABLES, CLASSES - 1])(hidden)
+        params = [both[:, 0], both[:, 1]]
+    else:
+        params = keras.layers.Reshape([VARIABLES, CLASSES])(hidden)
+    codes = keras.Input([VARIABLES, CLASSES])
+    flat = keras.layers.Flatten()(codes)
+    decoder = keras.Model(codes, _dense([VARIABLES * CLASSES, 256, 512, PIXELS])(flat))
+    kl = "gaussian" if igr else "analytic"
+    return tfc.models.DiscreteVAE(keras.Model(inputs, params), decoder, latent, kl=kl)
+
+
+def _fitter(latent, jit_compile, steps_per_execution=STEPS):
+    """A callable that trains `STEPS` steps with `fit`."""
+    model = make_model(latent)
+    model.compile(
+        keras.optimizers.Adam(1e-3),
+        jit_compile=jit_compile,
+        steps_per_execution=steps_per_execution,
+    )
+    x = np.random.default_rng(0).random([BATCH * STEPS, PIXELS], np.float32)
+    data = tf.data.Dataset.from_tensor_slices(x.reshape([STEPS, BATCH, PIXELS])).cache()
+    return lambda: model.fit(data, verbose=0)
+
+
+ESTIMATORS = {
+    "STGS": (lambda: tfc.ConcreteSample(0.5, hard=True, seed=0), None),
+    "GST-1.0": (lambda: tfc.GapStraightThrough(0.5, seed=0), 1.05),
+    "IGR": (lambda: tfc.IGRSample(seed=0), 1.1),
+    "ExpConcrete": (lambda: tfc.ExpConcreteSample(0.5, seed=0), 1.1),
+    "GR-MC100": (lambda: tfc.layers.GumbelRao(0.5, num_samples=100, seed=0), 3.0),
+    "GR-MC1000": (lambda: tfc.layers.GumbelRao(0.5, num_samples=1000, seed=0), 15.0),
+}
+
+
+def estimators(modes=(True, False)):
+    """Time of a `fit` step with each estimator against STGS in the same mode."""
+    for jit_compile in modes:
+        mode = "XLA" if jit_compile else "graph"
+        names = [n for n in ESTIMATORS if jit_compile or not n.startswith("GR")]
+        runs = {name: _fitter(ESTIMATORS[name][0](), jit_compile) for name in names}
+        times = interleaved(runs, seconds=30.0, min_rounds=5)
+        for name in names[1:]:
+            value = float(np.median(times[name]) / np.median(times["STGS"]))
+            yield Figure(f"{name} step against STGS, {mode}", value, ESTIMATORS[name][1], False)
+
+
+def _naive_gumbel_rao(logits, temperature, num_samples, seed):
+    """Eq. 11 written out for autodiff: all K noises at once."""
+    hard = tfc.relaxations.categorical(logits, seed=seed)
+    noise = tfc.noise.gumbel_given_winner(logits, hard, num_samples=num_samples, seed=seed)
+    perturbed = logits + tf.stop_gradient(noise - logits)
+    soft = tf.reduce_mean(tf.nn.softmax(perturbed / temperature), 0)
+    return tf.stop_gradient(hard - soft) + soft
+
+
+def gumbel_rao():
+    """GR-MCK, forward and backward under XLA, against plain autodiff; and its memory."""
+    logits = tf.constant(
+        np.random.default_rng(0).normal(size=[BATCH, VARIABLES, CLASSES]), tf.float32
+    )
+    for samples in (100, 1000):
+
+        def gradient(estimator, samples=samples):
+            @tf.function(jit_compile=True)
+            def run(logits):
+                with tf.GradientTape() as tape:
+                    tape.watch(logits)
+                    sample = estimator(logits, 0.5, samples, seed=tf.constant([1, 2]))
+                    loss = tf.reduce_sum(sample**2 * tf.range(10.0))
+                return tape.gradient(loss, logits)
+
+            return lambda: run(logits)
+
+        times = interleaved(
+            {"ours": gradient(tfc.estimators.gumbel_rao), "naive": gradient(_naive_gumbel_rao)},
+            seconds=5.0,
+        )
+        value = ratio(times, "ours", "naive")
+        yield Figure(f"GR-MC{samples} against naive autodiff, XLA", value, 2.0)
+    extra = _peak_memory("GR-MC1000") - _peak_memory("STGS")
+    yield Figure("GR-MC1000 peak memory above STGS", extra, 100.0, False, " MB")
+
+
+def _peak_memory(name):
+    """Peak resident megabytes of a process that trains with one estimator."""
+    code = (
+        "from benchmarks import training as t, timing\n"
+        f"timing.wait(t._fitter(t.ESTIMATORS[{name!r}][0](), True)())\n"
+        "print(t.resource.getrusage(t.resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def _handwritten():
+    """The same mathematics by hand: one jitted loop of 50 steps, Adam included."""
+    model = make_model(tfc.ConcreteSample(0.5, hard=True, seed=0))
+    encoder, decoder = model.encoder, model.decoder
+    weights = encoder.trainable_weights + decoder.trainable_weights
+    optimizer = keras.optimizers.Adam(1e-3)
+    optimizer.build(weights)
+    x = tf.constant(np.random.default_rng(0).random([STEPS, BATCH, PIXELS], np.float32))
+    log_k = float(np.log(CLASSES))
+
+    def step(batch, seed):
+        with tf.GradientTape() as tape:
+            logits = encoder(batch, training=True)
+            z = tfc.estimators.straight_through_gumbel_softmax(logits, 0.5, seed=seed)
+            out = decoder(z, training=True)
+            fit = tf.nn.sigmoid_cross_entropy_with_logits(labels=batch, logits=out)
+            log_q = tf.nn.log_softmax(logits)
+            kl = tf.reduce_sum(tf.exp(log_q) * (log_q + log_k), [1, 2])
+            loss = tf.reduce_mean(tf.reduce_sum(fit, -1) + kl)
+        optimizer.apply(tape.gradient(loss, weights), weights)
+        return loss
+
+    @tf.function(jit_compile=True)
+    def loop(x):
+        total = 0.0
+        for i in tf.range(STEPS):
+            total += step(x[i], tf.stack([3, i]))
+        return total
+
+    return lambda: loop(x)
+
+
+def framework():
+    """`DiscreteVAE.fit` against a hand-written jitted loop with the same mathematics."""
+    times = interleaved(
+        {
+            "fit": _fitter(tfc.ConcreteSample(0.5, hard=True, seed=0), True),
+            "hand": _handwritten(),
+        },
+        seconds=15.0,
+        min_rounds=7,
+    )
+    value = float(np.median(times["fit"]) / np.median(times["hand"]))
+    yield Figure("DiscreteVAE.fit, XLA, time against a hand-written loop", value, 1.25, False)
+
+
+def against_torch(peer):
+    """Steps per second of `fit` against the paper's PyTorch step, in turns."""
+    for jit_compile, goal in ((True, 1.5), (False, 1.05)):
+        what = f"DiscreteVAE.fit, {'XLA' if jit_compile else 'graph'}, steps/s against PyTorch"
+        if peer is None:
+            yield Figure(what, None, goal, note="no torch here: set TORCH_PYTHON")
+            continue
+        from benchmarks.torch_peer import interleaved_with
+
+        ours = _fitter(tfc.ConcreteSample(0.5, hard=True, seed=0), jit_compile)
+        peer.make("vae_step", BATCH, False)
+        yield Figure(what, interleaved_with(peer, ours, seconds=15.0, times=STEPS), goal)
+
+
+def import_time():
+    """Seconds that importing the package adds to TensorFlow, Keras and TFP."""
+    code = (
+        "import time, tensorflow, keras, tensorflow_probability as tfp\n"
+        "tfp.distributions.Normal, tfp.bijectors.Exp  # loaded on first use\n"
+        "start = time.perf_counter(); import tfconcrete; print(time.perf_counter() - start)"
+    )
+    taken = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        taken.append(float(done.stdout.splitlines()[-1]))
+    seconds = float(np.median(taken))
+    yield Figure("import beyond TensorFlow, Keras and TFP", seconds, 0.3, False, " s")
+
+
+def peak_memory_of_sampling(shape=(1000, 10_000)):
+    """Buffers of the logits' size that a relaxed sample needs at its peak, under XLA."""
+    logits = tf.zeros(shape)
+    sample = tf.function(lambda x: tfc.relaxations.concrete(x, 0.5, seed=1), jit_compile=True)
+    small = tf.function(lambda x: tfc.relaxations.concrete(x, 0.5, seed=1), jit_compile=True)
+    wait(small(tf.zeros([10, 10])))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wait(sample(logits))
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    buffers = (after - before) * 1024 / (4 * np.prod(shape))
+    yield Figure("peak memory of a relaxed sample, in buffers of the logits", float(buffers), 4.0,
+                 False, "")  # fmt: skip
