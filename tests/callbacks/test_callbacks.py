@@ -228,3 +228,23 @@ def test_gradient_diagnostics_with_datasets_and_losses():
         C.GradientDiagnostics(data, num_samples=1)
     with pytest.raises(TypeError, match="`loss`"):
         C.GradientDiagnostics(data, loss="mse")
+
+
+def test_callbacks_on_a_model_of_the_package():
+    """The bound of training is differentiated, and both bounds of the test are logged."""
+    encoder = keras.Sequential([keras.Input([3]), keras.layers.Dense(8),
+                                keras.layers.Reshape([2, 4])])
+    decoder = keras.Sequential([keras.Input([2, 4]), keras.layers.Flatten(),
+                                keras.layers.Dense(3)])
+    model = tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample(0.5, seed=0))
+    model.compile("adam")
+    x = (X > 0).astype("float32")
+    callbacks = [C.TemperatureScheduler(SCHEDULE), C.GradientDiagnostics(x),
+                 C.DiscretizationGap(x)]
+    history = model.fit(x, callbacks=callbacks, verbose=0).history
+    assert history["temperature"] == [2.0]
+    assert history["gradient_variance"][0] > 0
+    assert history["discretization_gap"][0] == pytest.approx(
+        history["val_discrete_loss"][0] - history["val_relaxed_loss"][0]
+    )
+    assert history["discretization_gap"][0] != 0

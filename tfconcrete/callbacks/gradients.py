@@ -37,8 +37,9 @@ class GradientDiagnostics(keras.callbacks.Callback):
         layers: The sampling layers, or their names; None for all of the model.
         num_samples: How many gradients to draw, at least 2.
         every: Run in every `every`-th epoch.
-        loss: None for the compiled loss (`model.compute_loss`), or a callable
-            `loss(model, x, y, sample_weight)` that calls the model in training mode.
+        loss: None for the loss of training (a `tfc.models` model's bound, the compiled
+            loss of another), or a callable `loss(model, x, y, sample_weight)` that calls
+            the model in training mode.
 
     Example:
 
@@ -76,6 +77,8 @@ class GradientDiagnostics(keras.callbacks.Callback):
         )
 
     def _compiled_loss(self, model, x, y, sample_weight):
+        if hasattr(model, "training_loss"):
+            return model.training_loss(x, y, sample_weight)
         y_pred = model(x, training=True)
         return model.compute_loss(
             x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True

@@ -86,8 +86,7 @@ class BoundModel(keras.Model):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             terms = self._training_terms(x, y)
-            loss = _mean(terms["loss"] + terms.get("auxiliary", 0.0), sample_weight)
-            loss += _sum(self.losses)
+            loss = self._total_loss(terms, sample_weight)
             # Gradients are summed over the replicas.
             scaled = self.optimizer.scale_loss(loss / self._num_replicas())
         weights = self.trainable_weights
@@ -100,6 +99,14 @@ class BoundModel(keras.Model):
         terms = self._discrete_terms(x, y)
         terms["discrete_gap"] = terms["loss"] - terms["relaxed_loss"]
         return self._report(x, y, terms, sample_weight)
+
+    def training_loss(self, x, y=None, sample_weight=None):
+        """The scalar that `train_step` minimises, with the next noise of the latents."""
+        return self._total_loss(self._training_terms(x, y), sample_weight)
+
+    def _total_loss(self, terms, sample_weight):
+        loss = _mean(terms["loss"] + terms.get("auxiliary", 0.0), sample_weight)
+        return loss + _sum(self.losses)
 
     def _training_terms(self, x, y):
         raise NotImplementedError
