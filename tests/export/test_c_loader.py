@@ -1,8 +1,5 @@
 """The C++ loader, in a process that imports neither TensorFlow nor Keras nor tfconcrete."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -11,36 +8,9 @@ import tensorflow as tf
 import tfconcrete as tfc
 from tests.export.small import codes_of, vae
 from tfconcrete.export import c_loader
+from tfconcrete.export.c_loader import run_separately
 
 BATCHES = (1, 7, 1000)
-
-
-def run_in_c(path, requests, folder):
-    """Answers by request, from a fresh process that runs the loader's file alone.
-
-    Args:
-        path: The SavedModel.
-        requests: `(signature, inputs)` by name.
-        folder: Where to put the arrays.
-    """
-    arrays = {
-        f"{name}/{signature}/{key}": value
-        for name, (signature, inputs) in requests.items()
-        for key, value in inputs.items()
-    }
-    np.savez(folder / "requests.npz", **arrays)
-    # The file refuses to end well if one of the three packages was imported.
-    files = [str(path), str(folder / "requests.npz"), str(folder / "answers.npz")]
-    command = [sys.executable, "-E", c_loader.__file__, *files]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    answers = {}
-    with np.load(folder / "answers.npz") as loaded:
-        for key in loaded.files:
-            name, output = key.split("/", 1)
-            answers.setdefault(name, {})[output] = loaded[key]
-    return answers
 
 
 def encoder():
@@ -64,7 +34,7 @@ def test_the_same_codes_bit_for_bit(tmp_path, policy):
     rng = np.random.default_rng(0)
     inputs = {batch: rng.random([batch, 784], np.float32) for batch in BATCHES}
     requests = {str(b): ("serving_default", {"image": x}) for b, x in inputs.items()}
-    answers = run_in_c(path, requests, tmp_path)
+    answers = run_separately(path, requests)
     for batch, x in inputs.items():
         expected = codes_of(model, x)[0]
         codes = answers[str(batch)]["z_codes"]
@@ -80,13 +50,13 @@ def test_every_signature_of_a_vae(tmp_path):
     x = np.random.default_rng(0).random([5, 12], np.float32)
     seeds = np.arange(10, dtype=np.int32).reshape(5, 2)
     codes = model.encode(x)
-    answers = run_in_c(path, {
+    answers = run_separately(path, {
         "default": ("serving_default", {"image": x}),
         "codes": ("encode", {"image": x}),
         "images": ("decode", {"codes": codes}),
         "samples": ("generate", {"seeds": seeds}),
         "last": ("generate", {"seeds": seeds[4:]}),
-    }, tmp_path)  # fmt: skip
+    })  # fmt: skip
     np.testing.assert_array_equal(answers["codes"]["codes"], codes)
     np.testing.assert_array_equal(answers["default"]["z_codes"], codes)
     np.testing.assert_allclose(answers["images"]["images"], model.decode(codes), atol=1e-6)
@@ -107,13 +77,13 @@ def test_xla_is_off_as_in_a_server(tmp_path):
     assert "_XlaMustCompile" in tfc.export.inspect(tmp_path / "1").verdict
     request = {"a": ("serving_default", {"x": np.ones([2], np.float32)})}
     with pytest.raises(RuntimeError, match="XLA"):
-        run_in_c(tmp_path / "1", request, tmp_path)
+        run_separately(tmp_path / "1", request)
 
 
 def test_wrong_requests_are_named(tmp_path):
     path = tfc.export.save_discrete(vae(), tmp_path / "model")
     with pytest.raises(RuntimeError, match="No signature 'encoder'"):
-        run_in_c(path, {"a": ("encoder", {"x": np.ones(1)})}, tmp_path)
+        run_separately(path, {"a": ("encoder", {"x": np.ones(1)})})
 
 
 def test_dtypes_are_those_of_the_header():

@@ -15,7 +15,9 @@ import ctypes
 import importlib.util
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
@@ -246,6 +248,45 @@ def read_signatures(meta_graph):
         for name, signature in _entries(meta_graph, 5)
         if not name.startswith("__")
     }
+
+
+def run_separately(path, requests):
+    """Runs requests in a new process, which imports no TensorFlow, Keras or tfconcrete.
+
+    Args:
+        path: Folder of the SavedModel.
+        requests: dict from a name to `(signature, inputs)`, the inputs arrays by name.
+
+    Returns:
+        dict from a name to the arrays of the answer by output name.
+
+    Example:
+
+    >>> layers = [keras.Input([3], name="x"), tfc.ConcreteSample(name="z")]
+    >>> path = tfc.export.save_discrete(keras.Sequential(layers), "served/tiny")
+    >>> inputs = {"x": np.array([[0, 2, 1]], np.float32)}
+    >>> requests = {"first": ("serving_default", inputs)}
+    >>> tfc.export.c_loader.run_separately(path, requests)["first"]["z_codes"]
+    array([1], dtype=int32)
+    """
+    arrays = {
+        f"{name}/{signature}/{key}": value
+        for name, (signature, inputs) in requests.items()
+        for key, value in inputs.items()
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, name) for name in ("requests.npz", "answers.npz")]
+        np.savez(files[0], **arrays)
+        command = [sys.executable, os.path.abspath(__file__), os.fspath(path), *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"The C loader failed:\n{done.stderr}")
+        answers = {}
+        with np.load(files[1]) as loaded:
+            for key in loaded.files:
+                name, output = key.split("/", 1)
+                answers.setdefault(name, {})[output] = loaded[key]
+    return answers
 
 
 def main(path, requests, answers):
