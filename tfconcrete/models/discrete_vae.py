@@ -12,8 +12,8 @@ from tfconcrete.models.priors import check_prior, make_prior
 from tfconcrete.models.sampling import (
     DiscreteSampling,
     RelaxedSampling,
+    fold_rows,
     next_seeds,
-    repeat_rows,
     temperatures,
     unfold_rows,
 )
@@ -153,27 +153,20 @@ class DiscreteVAE(BoundModel):
     def _build_from(self, x):
         """Builds everything on symbolic tensors, and checks that the shapes fit."""
         inputs, source, values = x, "the data", []
-        self._params_shapes = []
-        for level, latent in enumerate(self._latents):
-            params = output_spec(self._encoders[level], inputs, "encoder", source)
-            self._params_shapes.append(latent.params_shape(params))
-            if not latent.layer.built:
-                latent.layer.build(keras.tree.map_structure(lambda p: p.shape, params))
-            inputs = float_spec(latent.layer.compute_output_spec(params))
-            source = "the latent's samples"
+        for encoder, latent in zip(self._encoders, self._latents, strict=True):
+            params = output_spec(encoder, inputs, "encoder", source)
+            inputs, source = float_spec(latent.build(params)), "the latent's samples"
             values.append(inputs)
         for level, value in enumerate(values):
             outputs = output_spec(self._decoders[level], value, "decoder", source)
             if level == 0:
                 self.likelihood.check(x.shape, outputs.shape)
             else:
-                check_parent(outputs, level, self._params_shapes[level - 1])
+                check_parent(outputs, level, self._latents[level - 1].params_shape)
         self._make_prior()
 
     def _make_prior(self):
-        self._prior = make_prior(
-            self._latents[-1], self.prior_logits, self._params_shapes[-1], self.add_weight
-        )
+        self._prior = make_prior(self._latents[-1], self.prior_logits, self.add_weight)
 
     def call(self, x, training=None):
         value = self._latents[0].output(self._encoders[0](x, training=training), training)
@@ -192,27 +185,29 @@ class DiscreteVAE(BoundModel):
     def _log_terms(self, x, way, num_samples, training, posterior=None):
         """log p(x | z) and log q(z | x) - log p(z) of m samples, both `[m, batch]`."""
         q = self._posterior(x, way, training) if posterior is None else posterior
-        q = tf.nest.map_structure(lambda p: repeat_rows(p, num_samples), q)
-        posteriors, nodes, values = [], [], []
+        rows = fold_rows(q, num_samples)
+        posteriors, nodes, values = [q], [], []
         for level in range(len(self._latents)):
-            node, value = way.sample(level, q)
-            posteriors.append(q)
-            nodes.append(node)
+            if level > 0:
+                encoder = self._encoders[level]
+                rows = way.params(level, working(encoder(values[-1], training=training)))
+                posteriors.append(unfold_rows(rows, num_samples))
+            node, value = way.sample(level, rows)
+            nodes.append(unfold_rows(node, num_samples))
             values.append(value)
-            if level + 1 < len(self._latents):
-                q = way.params(
-                    level + 1, working(self._encoders[level + 1](value, training=training))
-                )
-        log_ratio = 0.0
-        for level, (node, q) in enumerate(zip(nodes, posteriors, strict=True)):
-            if level + 1 < len(self._latents):
-                p = working(self._decoders[level + 1](values[level + 1], training=training))
-            else:
-                p = self._prior_params()
-            log_ratio += way.log_ratio(level, node, q, way.params(level, p))
-        outputs = working(self._decoders[0](values[0], training=training))
-        log_likelihood = self.likelihood.log_prob(x, unfold_rows(outputs, num_samples))
-        return log_likelihood, unfold_rows(log_ratio, num_samples)
+        priors = [
+            unfold_rows(way.params(level, working(decoder(value, training=training))), num_samples)
+            for level, decoder, value in zip(
+                range(len(nodes) - 1), self._decoders[1:], values[1:], strict=True
+            )
+        ]
+        priors.append(way.params(len(nodes) - 1, self._prior_params()))
+        outputs = unfold_rows(working(self._decoders[0](values[0], training=training)), num_samples)
+        log_likelihood = self.likelihood.log_prob(x, outputs)
+        log_ratio = tf.zeros_like(log_likelihood)
+        for level, terms in enumerate(zip(nodes, posteriors, priors, strict=True)):
+            log_ratio += way.log_ratio(level, *terms)
+        return log_likelihood, log_ratio
 
     def _relaxed_sampling(self, seeds, advance):
         return RelaxedSampling(
@@ -270,7 +265,7 @@ class DiscreteVAE(BoundModel):
         if isinstance(codes, (list, tuple)) and isinstance(self.latent, (list, tuple)):
             codes = codes[0]
         codes = np.asarray(codes)
-        self._latents[0].check_codes(codes, self._params_shapes[0])
+        self._latents[0].check_codes(codes)
         return in_batches(self._decode_function, codes.astype(np.int32), batch_size)
 
     def generate(self, n, seed=None, batch_size=1_000):
@@ -330,12 +325,12 @@ class DiscreteVAE(BoundModel):
         for level, latent in enumerate(self._latents):
             params = working(self._encoders[level](x, training=False))
             codes.append(latent.codes(params))
-            x = latent.from_codes(codes[-1], self._params_shapes[level])
+            x = latent.from_codes(codes[-1])
         return codes if isinstance(self.latent, (list, tuple)) else codes[0]
 
     def _decode_codes(self, codes):
         """The mean for int32 codes of z_1, `[batch, ...]`."""
-        value = self._latents[0].from_codes(codes, self._params_shapes[0])
+        value = self._latents[0].from_codes(codes)
         return self._mean(self._decoders[0](value, training=False))
 
     def _generate_from_seeds(self, seeds):

@@ -8,13 +8,13 @@ from tfconcrete._seeds import fold_in, split
 from tfconcrete.layers.seeded import SeededLayer
 from tfconcrete.models.discrete_vae import DiscreteVAE
 from tfconcrete.models.evaluation import in_batches
-from tfconcrete.models.sampling import DiscreteSampling, next_seeds, repeat_rows, unfold_rows
+from tfconcrete.models.sampling import DiscreteSampling, fold_rows, next_seeds, unfold_rows
 from tfconcrete.models.stacks import float_spec, output_spec
 from tfconcrete.noise import normal
 from tfconcrete.objectives.bounds import multi_sample_bound, streamed_bound
 from tfconcrete.objectives.capacity import capacity_penalty, get_capacity
 from tfconcrete.objectives.kl import gaussian_density_kl, gaussian_kl
-from tfconcrete.objectives.latents import sum_variables, working
+from tfconcrete.objectives.latents import working
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -100,12 +100,8 @@ class JointVAE(DiscreteVAE):
                 "location and log scale of one shape as its last two outputs",
                 [tuple(loc.shape), tuple(log_scale.shape)],
             )
-        latent = self._latents[0]
-        self._params_shapes = [latent.params_shape(params)]
         self._continuous_shape = tuple(loc.shape[1:])
-        if not latent.layer.built:
-            latent.layer.build(keras.tree.map_structure(lambda p: p.shape, params))
-        value = float_spec([latent.layer.compute_output_spec(params), loc])
+        value = float_spec([self._latents[0].build(params), loc])
         outputs = output_spec(self.decoder, value, "decoder", "[z_d, z_c]")
         self.likelihood.check(x.shape, outputs.shape)
         self._make_prior()
@@ -138,23 +134,22 @@ class JointVAE(DiscreteVAE):
         """log p(x | z), log q - log p of z_d, and of z_c with its node, all `[m, batch]`."""
         if posterior is None:
             posterior = self._joint_posterior(x, way, training)
-        q, loc, log_scale = tf.nest.map_structure(
-            lambda p: repeat_rows(p, num_samples), posterior
-        )
-        node, z = way.sample(0, q)
-        c = self._gaussian(loc, log_scale, seed)
+        q, loc, log_scale = posterior
+        rows = fold_rows(posterior, num_samples)
+        node, z = way.sample(0, rows[0])
+        c = self._gaussian(rows[1], rows[2], seed)
         outputs = unfold_rows(working(self.decoder([z, c], training=training)), num_samples)
+        log_likelihood = self.likelihood.log_prob(x, outputs)
+        node, c = unfold_rows((node, c), num_samples)
         discrete = way.log_ratio(0, node, q, way.params(0, self._prior_params()))
-        continuous = sum_variables(
+        continuous = (
             gaussian_kl(loc, log_scale)
             if num_samples == 1
             else gaussian_density_kl(c, loc, log_scale)
         )
-        return (
-            self.likelihood.log_prob(x, outputs),
-            unfold_rows(discrete, num_samples),
-            unfold_rows(continuous, num_samples),
-        )
+        continuous = tf.reduce_sum(continuous, list(range(-len(self._continuous_shape), 0)))
+        zeros = tf.zeros_like(log_likelihood)
+        return log_likelihood, discrete + zeros, continuous + zeros
 
     def _joint_means(self, x, way, seed, training):
         log_likelihood, discrete, continuous = self._joint_terms(x, way, seed, 1, training)
@@ -201,7 +196,7 @@ class JointVAE(DiscreteVAE):
         if continuous is None:
             return super().decode(codes, batch_size)
         codes, continuous = tf.constant(codes, tf.int32), tf.constant(continuous, tf.float32)
-        self._latents[0].check_codes(codes.numpy(), self._params_shapes[0])
+        self._latents[0].check_codes(codes.numpy())
         rows = tf.range(len(codes))
         return in_batches(
             lambda i: self._decode_function(tf.gather(codes, i), tf.gather(continuous, i)),
@@ -214,7 +209,7 @@ class JointVAE(DiscreteVAE):
         return self._latents[0].codes(params)
 
     def _decode_codes(self, codes, continuous=None):
-        value = self._latents[0].from_codes(codes, self._params_shapes[0])
+        value = self._latents[0].from_codes(codes)
         if continuous is None:
             continuous = tf.zeros([tf.shape(codes)[0], *self._continuous_shape])
         return self._mean(self.decoder([value, continuous], training=False))

@@ -27,19 +27,18 @@ def check_prior(prior_logits):
     return float(values) if is_number(prior_logits) else values
 
 
-def make_prior(latent, prior_logits, params_shape, add_weight):
+def make_prior(latent, prior_logits, add_weight):
     """The prior's parameters, in the structure of the latent's.
 
     Args:
         latent: The `Latent` that the prior is on.
         prior_logits: As `check_prior` returns it.
-        params_shape: The shape of the latent's parameters, `(batch, ...)`; for an IGR
-            latent a list of two.
         add_weight: `add_weight` of the model, for a learned prior.
 
     Returns:
         Arrays or weights `[1, ...]`; along a dimension of unknown size there is one value.
     """
+    params_shape = latent.params_shape
     is_gaussian = isinstance(latent, GaussianLatent)
     if isinstance(prior_logits, str):
         shapes = params_shape if is_gaussian else [params_shape]
@@ -92,7 +91,7 @@ def _igr_prior(latent, prior_logits, loc_shape):
         return 0.0, 0.0
     axis = layer.axis % len(loc_shape)
     shape = [*loc_shape]
-    shape[axis] = latent.num_states([loc_shape])
+    shape[axis] = latent.num_states
     logits = _broadcast(0.0 if prior_logits is None else prior_logits, shape)[0]
     logits = np.moveaxis(logits, axis - 1, -1)
     rows, where = np.unique(logits.reshape(-1, logits.shape[-1]), axis=0, return_inverse=True)

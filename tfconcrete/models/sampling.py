@@ -5,16 +5,22 @@ import tensorflow as tf
 from tfconcrete.layers.recorder import note_call
 
 
-def repeat_rows(x, num_samples):
+def fold_rows(params, num_samples):
     """`[batch, ...]` to `[num_samples * batch, ...]`: samples are folded into the batch."""
-    return x if num_samples == 1 else tf.tile(x, [num_samples] + [1] * (x.shape.rank - 1))
+    return tf.nest.map_structure(
+        lambda x: tf.tile(x, [num_samples] + [1] * (x.shape.rank - 1)), params
+    )
 
 
-def unfold_rows(x, num_samples):
+def unfold_rows(rows, num_samples):
     """`[num_samples * batch, ...]` to `[num_samples, batch, ...]`."""
-    unfolded = tf.reshape(x, tf.concat([[num_samples, -1], tf.shape(x)[1:]], 0))
-    unfolded.set_shape([num_samples, None, *x.shape[1:]])
-    return unfolded
+
+    def unfold(x):
+        unfolded = tf.reshape(x, tf.concat([[num_samples, -1], tf.shape(x)[1:]], 0))
+        unfolded.set_shape([num_samples, None, *x.shape[1:]])
+        return unfolded
+
+    return tf.nest.map_structure(unfold, rows)
 
 
 def next_seeds(latents):
@@ -63,7 +69,7 @@ class RelaxedSampling:
         return node, value
 
     def log_ratio(self, level, node, q, p):
-        """log q - log p of each row."""
+        """log q - log p of each sample and example."""
         temperature = self._temperatures[level]
         prior_temperature = (
             temperature if self._prior_temperature is None else self._prior_temperature

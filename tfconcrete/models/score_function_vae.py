@@ -173,7 +173,7 @@ class ScoreFunctionVAE(DiscreteVAE):
         others = ", ".join(f'"{x}"' for x in ESTIMATORS if not x.startswith("disarm"))
         if len(self._latents) > 1:
             raise invalid_value("estimator", f"one of {others} for a stack", self.estimator)
-        states = self._latents[0].num_states(self._params_shapes[0])
+        states = self._latents[0].num_states
         if self.estimator == "disarm" and states != 2:
             raise invalid_value(
                 "estimator", f'"disarm_tree" or one of {others} for {states} classes', "disarm"

@@ -10,8 +10,8 @@ from tfconcrete.models.evaluation import in_batches, stream_likelihood
 from tfconcrete.models.sampling import (
     DiscreteSampling,
     RelaxedSampling,
+    fold_rows,
     next_seeds,
-    repeat_rows,
     temperatures,
     unfold_rows,
 )
@@ -103,11 +103,7 @@ class StructuredPredictor(BoundModel):
         inputs, source = x, "the context"
         for encoder, latent in zip(self._encoders, self._latents, strict=True):
             params = output_spec(encoder, inputs, "encoder", source)
-            latent.params_shape(params)
-            if not latent.layer.built:
-                latent.layer.build(keras.tree.map_structure(lambda p: p.shape, params))
-            inputs = float_spec(latent.layer.compute_output_spec(params))
-            source = "the latent's samples"
+            inputs, source = float_spec(latent.build(params)), "the latent's samples"
         output_spec(self.decoder, inputs, "decoder", source)
 
     def call(self, x, training=None):
@@ -123,7 +119,7 @@ class StructuredPredictor(BoundModel):
         for level, encoder in enumerate(self._encoders):
             params = way.params(level, working(encoder(x, training=training)))
             if level == 0:
-                params = tf.nest.map_structure(lambda p: repeat_rows(p, num_samples), params)
+                params = fold_rows(params, num_samples)
             _, x = way.sample(level, params)
         return unfold_rows(working(self.decoder(x, training=training)), num_samples)
 

@@ -2,8 +2,8 @@
 
 A node is the stochastic node whose density counts: the logarithm of a Concrete sample, the
 logit of a Binary Concrete one (Concrete, C.3), the sample itself where it is one-hot. Its
-value is what a decoder sees. All functions take parameters `[rows, ...]` and a seed, and
-sum over the variables of a row; they hold no state.
+value is what a decoder sees. Sampling takes parameters `[rows, ...]`; log ratios take nodes
+and parameters whose leading dimensions broadcast, sum over the variables, and keep the rest.
 """
 
 import contextlib
@@ -47,22 +47,11 @@ def working(params):
     )
 
 
-def sum_variables(values):
-    """`[rows, ...]` to `[rows]`."""
-    return tf.reduce_sum(values, axis=list(range(1, values.shape.rank)))
-
-
-def without_axis(shape, axis):
-    """A shape without one of its axes."""
-    axis %= len(shape)
-    return shape[:axis] + shape[axis + 1 :]
-
-
 class Latent:
     """A sampling layer as a bound sees it.
 
     `log_ratios` holds, under the name of each KL option, a function of
-    `(node, q, p, temperature, prior_temperature)` that returns log q - log p, `[rows]`.
+    `(node, q, p, temperature, prior_temperature)` that returns log q - log p.
 
     Args:
         layer: A `SamplingLayer`.
@@ -70,6 +59,9 @@ class Latent:
 
     def __init__(self, layer):
         self.layer = layer
+        self.axis = None
+        self.params_shape = None
+        self._variable_ndims = None
         sampled = {SAMPLED.get(option, option) for option in layer.kl_options}
         self.log_ratios = {
             option: getattr(self, option) for option in sampled.union(layer.kl_options)
@@ -96,18 +88,34 @@ class Latent:
         with mode:
             return self._output_value(self.layer(params, training=training))
 
-    def params_shape(self, params):
-        """The shape of symbolic parameters, `(batch, ...)`, which the layer must accept."""
+    def build(self, params):
+        """Checks symbolic parameters `[batch, ...]`, builds the layer, keeps the shape."""
         if not hasattr(params, "shape"):
             raise invalid_value(
                 "encoder", f"one output, the logits of a {type(self.layer).__name__}", params
             )
-        self.layer.compute_output_spec(params)
-        return tuple(params.shape)
+        self.params_shape = tuple(params.shape)
+        return self._build_layer(params, self.params_shape)
 
-    def check_codes(self, codes, params_shape):
+    def _build_layer(self, params, shape):
+        output = self.layer.compute_output_spec(params)
+        if not self.layer.built:
+            self.layer.build(keras.tree.map_structure(lambda x: x.shape, params))
+        self._set_axes(len(shape))
+        return output
+
+    def _set_axes(self, rank):
+        """For variables with classes along an axis, which counts from the end from here on."""
+        self.axis = self.layer.axis if self.layer.axis < 0 else self.layer.axis - rank
+        self._variable_ndims = rank - 2
+
+    def sum_variables(self, values):
+        """Sums over the variables, all but the leading dimensions."""
+        return tf.reduce_sum(values, axis=list(range(-self._variable_ndims, 0)))
+
+    def check_codes(self, codes):
         """Raises unless `codes` are whole numbers of the shape and range of the states."""
-        shape, states = self.code_shape(params_shape), self.num_states(params_shape)
+        shape, states = self.code_shape, self.num_states
         expected = f"whole numbers from 0 to {states - 1} of shape {('examples', *shape[1:])}"
         fits = tf.TensorShape(shape).is_compatible_with(codes.shape)
         if codes.dtype.kind not in "iu" or not fits:
@@ -121,13 +129,16 @@ class Latent:
                 f"Received: values from {codes.min()} to {codes.max()}"
             )
 
-    def code_shape(self, params_shape):
-        """The shape of the codes, for parameters of that shape `[rows, ...]`."""
-        return params_shape
+    @property
+    def code_shape(self):
+        """The shape of the codes, `(batch, ...)`."""
+        axis = self.axis % len(self.params_shape)
+        return self.params_shape[:axis] + self.params_shape[axis + 1 :]
 
-    def num_states(self, params_shape):
+    @property
+    def num_states(self):
         """How many states each variable has."""
-        raise NotImplementedError
+        return self.params_shape[self.axis]
 
     def discrete_params(self, params):
         """The parameters that `draw` and `log_mass_ratio` read."""
@@ -146,36 +157,27 @@ class Latent:
         return self.log_mass_ratio(self.value(node), q, p)
 
     def log_mass_ratio(self, node, q, p):
-        """log Q - log P of the nodes of exact draws, `[rows]`."""
+        """log Q - log P of the nodes of exact draws."""
         raise NotImplementedError
 
-    def from_codes(self, codes, params_shape):
-        """The states of int32 codes, for parameters of that shape `[rows, ...]`."""
-        raise NotImplementedError
+    def from_codes(self, codes):
+        """The states of int32 codes, as a decoder sees them."""
+        return tf.one_hot(codes, self.num_states, axis=self.axis)
 
 
 class CategoricalLatent(Latent):
     """Variables of `num_classes` along the layer's axis, with one-hot samples."""
 
     def log_mass(self, value, params):
-        """log P of exact draws, `[rows]`, differentiable in the parameters."""
-        return sum_variables(categorical_log_mass(value, params, self.layer.axis))
+        """log P of exact draws, differentiable in the parameters."""
+        return self.sum_variables(categorical_log_mass(value, params, self.axis))
 
     def log_mass_ratio(self, value, q, p):
-        return sum_variables(categorical_mass_kl(value, q, p, self.layer.axis))
+        return self.sum_variables(categorical_mass_kl(value, q, p, self.axis))
 
     def analytic(self, node, q, p, temperature, prior_temperature):
         """Eq. 22: KL(Q, P)."""
-        return sum_variables(categorical_kl(q, p, self.layer.axis))
-
-    def from_codes(self, codes, params_shape):
-        return tf.one_hot(codes, self.num_states(params_shape), axis=self.layer.axis)
-
-    def code_shape(self, params_shape):
-        return without_axis(params_shape, self.layer.axis)
-
-    def num_states(self, params_shape):
-        return params_shape[self.layer.axis]
+        return self.sum_variables(categorical_kl(q, p, self.axis))
 
 
 class ConcreteLatent(CategoricalLatent):
@@ -189,8 +191,8 @@ class ConcreteLatent(CategoricalLatent):
 
     def density(self, node, q, p, temperature, prior_temperature):
         """Eq. 20: log q - log p by their densities."""
-        return sum_variables(
-            concrete_density_kl(node, q, p, temperature, prior_temperature, self.layer.axis)
+        return self.sum_variables(
+            concrete_density_kl(node, q, p, temperature, prior_temperature, self.axis)
         )
 
 
@@ -205,24 +207,32 @@ class BernoulliLatent(Latent):
     """Binary variables, element by element, with exact samples."""
 
     def log_mass(self, value, params):
-        """log P of exact draws, `[rows]`, differentiable in the parameters."""
-        return sum_variables(bernoulli_log_mass(self._states(value), params))
+        """log P of exact draws, differentiable in the parameters."""
+        return self.sum_variables(bernoulli_log_mass(self._states(value), params))
 
     def _states(self, value):
         low, high = self.layer.levels
         return (value - low) / (high - low)
 
     def log_mass_ratio(self, value, q, p):
-        return sum_variables(bernoulli_mass_kl(self._states(value), q, p))
+        return self.sum_variables(bernoulli_mass_kl(self._states(value), q, p))
 
     def analytic(self, node, q, p, temperature, prior_temperature):
         """Eq. 22: KL(Q, P)."""
-        return sum_variables(bernoulli_kl(q, p))
+        return self.sum_variables(bernoulli_kl(q, p))
 
-    def from_codes(self, codes, params_shape):
+    def _set_axes(self, rank):
+        self._variable_ndims = rank - 1
+
+    def from_codes(self, codes):
         return self.to_levels(tf.cast(codes, tf.float32))
 
-    def num_states(self, params_shape):
+    @property
+    def code_shape(self):
+        return self.params_shape
+
+    @property
+    def num_states(self):
         return 2
 
     def to_levels(self, state):
@@ -241,7 +251,7 @@ class BinConcreteLatent(BernoulliLatent):
 
     def density(self, node, q, p, temperature, prior_temperature):
         """Eq. 27: log q - log p by their densities."""
-        return sum_variables(
+        return self.sum_variables(
             bin_concrete_density_kl(node, q, p, temperature, prior_temperature)
         )
 
@@ -254,9 +264,10 @@ class GaussianLatent(Latent):
     than the masses would, which most transforms do not have.
     """
 
-    def params_shape(self, params):
-        self.layer.compute_output_spec(params)
-        return [tuple(x.shape) for x in params]
+    def build(self, params):
+        output = self._build_layer(params, params[0].shape)
+        self.params_shape = [tuple(x.shape) for x in params]
+        return output
 
     def relax(self, params, temperature, seed):
         value = self.layer._relax(params, temperature, None, seed)
@@ -273,28 +284,31 @@ class GaussianLatent(Latent):
         noise = keras.ops.moveaxis(normal(tf.shape(last), seed), -1, self.layer.axis)
         return loc + tf.exp(log_scale) * tf.cast(noise, loc.dtype)
 
+    def _sum_gaussians(self, values):
+        return self.sum_variables(tf.reduce_sum(values, axis=self.axis))
+
     def value(self, node):
         return node[0]
 
     def gaussian(self, node, q, p, temperature, prior_temperature):
         """IGR's Eq. 19: the KL of the Gaussians."""
-        return sum_variables(gaussian_kl(*q, *p))
+        return self._sum_gaussians(gaussian_kl(*q, *p))
 
     def gaussian_sample(self, node, q, p, temperature, prior_temperature):
         """log q - log p of the Gaussians behind the sample."""
-        return sum_variables(gaussian_density_kl(node[1], *q, *p))
+        return self._sum_gaussians(gaussian_density_kl(node[1], *q, *p))
 
     def log_mass_ratio(self, node, q, p):
         return self.gaussian_sample(node, q, p, None, None)
 
-    def from_codes(self, codes, params_shape):
-        return tf.one_hot(codes, self.num_states(params_shape), axis=self.layer.axis)
+    @property
+    def code_shape(self):
+        axis = self.axis % len(self.params_shape[0])
+        return self.params_shape[0][:axis] + self.params_shape[0][axis + 1 :]
 
-    def code_shape(self, params_shape):
-        return without_axis(params_shape[0], self.layer.axis)
-
-    def num_states(self, params_shape):
-        return params_shape[0][self.layer.axis] + 1
+    @property
+    def num_states(self):
+        return self.params_shape[0][self.axis] + 1
 
 
 class SoftmaxPlusPlusLatent(GaussianLatent):
@@ -309,7 +323,7 @@ class SoftmaxPlusPlusLatent(GaussianLatent):
         return value, value
 
     def log_mass_ratio(self, node, q, p):
-        return sum_variables(categorical_mass_kl(node, q, p, self.layer.axis))
+        return self.sum_variables(categorical_mass_kl(node, q, p, self.axis))
 
 
 def _igr_latent(layer):
