@@ -1,9 +1,14 @@
 """The dense networks of the examples: an encoder, and its mirror image as a decoder."""
 
 import keras
+import numpy as np
+
+import tfconcrete as tfc
 
 
-def dense_pair(hidden, variables, classes, activation="relu", logits_activation=None):
+def dense_pair(
+    hidden, variables, classes, activation="relu", logits_activation=None, pixel_bias=None
+):
     """An encoder from 28 x 28 images to logits, and a decoder back to pixel logits.
 
     Args:
@@ -11,6 +16,7 @@ def dense_pair(hidden, variables, classes, activation="relu", logits_activation=
         variables, classes: shape of the latent.
         activation: of the hidden layers.
         logits_activation: of the encoder's outputs; the GST paper has a ReLU there.
+        pixel_bias: array `[28, 28]`, what the decoder's outputs start at; zeros where None.
 
     Returns:
         `(encoder, decoder)`, two Keras models.
@@ -28,7 +34,10 @@ def dense_pair(hidden, variables, classes, activation="relu", logits_activation=
     decoder.add(keras.layers.Flatten())
     for size in reversed(hidden):
         decoder.add(keras.layers.Dense(size, activation))
-    decoder.add(keras.layers.Dense(28 * 28))
+    bias = "zeros"
+    if pixel_bias is not None:
+        bias = keras.initializers.Constant(np.ravel(pixel_bias))
+    decoder.add(keras.layers.Dense(28 * 28, bias_initializer=bias))
     decoder.add(keras.layers.Reshape([28, 28], name="pixels"))
     return encoder, decoder
 
@@ -43,6 +52,10 @@ def gst_large_pair():
     return dense_pair((512, 256), 32, 64, activation=keras.layers.LeakyReLU(0.2))
 
 
-def two_code_pair():
-    """2 x 10 latents, so few that every code can be looked at."""
-    return dense_pair((256, 128), 2, 10)
+def two_code_pair(images):
+    """2 x 10 latents, so few that every code can be looked at.
+
+    Args:
+        images: training images; the decoder starts at their base rate (Concrete, D.3).
+    """
+    return dense_pair((256, 128), 2, 10, pixel_bias=tfc.objectives.base_rate_bias(images))

@@ -152,7 +152,7 @@ def class_scatter(points, labels, ax=None, title="", xlabel="", ylabel=""):
     for index, name in enumerate(classes):
         own = points[labels == name]
         color = colors(index % colors.N)
-        ax.scatter(own[:, 0], own[:, 1], s=5, color=color, alpha=0.55, linewidths=0)
+        ax.scatter(own[:, 0], own[:, 1], s=7, color=color, alpha=0.55, linewidths=0)
         # Drawn over all points, with a light rim: readable on any colour.
         ax.annotate(
             str(name), np.median(own, axis=0), ha="center", va="center", fontsize=10,
