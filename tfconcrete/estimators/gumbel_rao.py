@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, check_temperature
+from tfconcrete._dtypes import cast
 from tfconcrete._seeds import as_seed, fold_in
 from tfconcrete.estimators.gradients import softmax_vjp
 from tfconcrete.noise import gumbel_given_winner
@@ -83,7 +84,7 @@ def gumbel_rao(
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
     axis = axis if axis < 0 else axis - working.shape.rank  # a sample dimension comes first
-    temperature = tf.broadcast_to(tf.cast(temperature, working.dtype), tf.shape(working))
+    temperature = tf.broadcast_to(cast(temperature, working.dtype), tf.shape(working))
     seed = as_seed(seed)
     one_hot = draw(working, axis, seed)
 

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_axis, check_flag, check_temperature
+from tfconcrete._dtypes import cast
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.concrete import concrete
@@ -43,7 +44,7 @@ def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-
     working, mask = prepare_logits(logits, class_mask, axis)
     perturbed = add_gumbel(working, seed)
     hard = zero_masked(discretize(perturbed, axis), mask)
-    scores = perturbed / tf.cast(temperature, working.dtype)
+    scores = perturbed / cast(temperature, working.dtype)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)
 
