@@ -26,7 +26,7 @@ def concrete_prior(logits):
 
 @keras.saving.register_keras_serializable("tests")
 def one_hot_posterior(logits):
-    return tfp.distributions.OneHotCategoricalStraightThrough(logits=logits, dtype=logits.dtype)
+    return tfp.distributions.OneHotCategorical(logits=logits, dtype=logits.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
