@@ -298,7 +298,7 @@ class DiscreteVAE(BoundModel):
             num_samples: m; 50,000 is the papers' estimate of log p(x).
             chunk: Samples of each example in one round.
             seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
-            batch_size: Examples at a time; by default as many as make 2,000 rows a round.
+            batch_size: Examples at a time; by default as many as make 1,000 rows a round.
             verbose: 1 for a progress bar, 0 for silence.
 
         Returns:

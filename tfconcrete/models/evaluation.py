@@ -10,7 +10,7 @@ from tfconcrete.models.data import check_finite_data
 
 # Rows (samples times examples) of one round: enough to keep the cores busy, few enough to
 # stay near their caches.
-ROWS = 2_000
+ROWS = 1_000
 
 
 def in_batches(function, x, batch_size):
