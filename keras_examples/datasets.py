@@ -61,18 +61,23 @@ def _embedded(name, splits):
     return pairs
 
 
-def _from_tfds(name, split, data_dir):
+def _tfds_source(name, split, data_dir, **options):
+    """A TFDS split, or one line about why it is not to be had."""
     try:
         import tensorflow_datasets as tfds
     except ImportError:
         fail("--data-dir needs tensorflow-datasets: pip install tfconcrete[examples]")
     try:
-        builder = tfds.builder(name, data_dir=str(data_dir))
-        source = builder.as_dataset(split=split, batch_size=-1)
+        source = tfds.builder(name, data_dir=str(data_dir)).as_dataset(split=split, **options)
     except Exception as error:  # TFDS raises many kinds; each means: not to be had there
         reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         fail(f"{name}/{split} cannot be read from {data_dir}: {reason}")
     print(f"data: {name}/{split} from {data_dir}")
+    return source
+
+
+def _from_tfds(name, split, data_dir):
+    source = _tfds_source(name, split, data_dir, batch_size=-1)
     images = np.asarray(source["image"])
     scale = 255.0 if images.dtype == np.uint8 and images.max() > 1 else 1.0
     images = images.astype(np.float32) / scale
@@ -80,6 +85,69 @@ def _from_tfds(name, split, data_dir):
         images = images[..., 0]
     labels = source.get("label")
     return images, None if labels is None else np.asarray(labels).astype(np.int32)
+
+
+def load_faces(splits=("train", "test"), data_dir=None, smoke=False, limit=None):
+    """CelebA as uint8 images `[n, 64, 64, 3]`, cut to the face; generated ones without data.
+
+    Args:
+        splits: which splits to return.
+        data_dir: a TFDS directory that holds `celeb_a`; None for generated faces.
+        smoke: whether to keep only a few dozen images.
+        limit: how many images of each split to read at most; None for all.
+
+    Returns:
+        A list with an array for each split.
+    """
+    if smoke:
+        limit = 128
+    if data_dir is None:
+        print("data: generated faces of 64 x 64 x 3, not CelebA; --data-dir gives the real ones "
+              "(a TFDS directory that holds celeb_a)")  # fmt: skip
+        sizes = [min(limit or size, size) for size in (4_000, 500, 500)]
+        return [generated_faces(n, seed) for seed, n in enumerate(sizes[: len(splits)])]
+    return [_faces_from_tfds(split, data_dir, limit) for split in splits]
+
+
+def _faces_from_tfds(split, data_dir, limit):
+    import tensorflow as tf
+
+    def small(example):
+        face = tf.image.resize_with_crop_or_pad(example["image"], 148, 148)
+        face = tf.image.resize(face, [64, 64], method="area")
+        return tf.cast(tf.round(face), tf.uint8)
+
+    source = _tfds_source("celeb_a", split, data_dir)
+    source = source.take(limit or -1).map(small, num_parallel_calls=tf.data.AUTOTUNE)
+    return np.concatenate([batch.numpy() for batch in source.batch(500)])
+
+
+def generated_faces(number, seed=0):
+    """Cartoon faces: an oval of skin, hair, two eyes and a mouth, uint8 `[n, 64, 64, 3]`."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[-1:1:64j, -1:1:64j]
+
+    def each(low, high, *shape):
+        return rng.uniform(low, high, [number, 1, 1, *shape])
+
+    def paint(images, where, color):
+        return np.where(where[..., np.newaxis], color, images)
+
+    turn, width = each(-0.15, 0.15), each(0.45, 0.6)
+    oval = ((x - turn) / width) ** 2 + (y / 0.75) ** 2
+    tone = each(0.35, 1.0, 1)
+    skin = tone * np.array([1.0, 0.78, 0.65])
+    hair = each(0.05, 0.8, 1) * np.array([1.0, 0.75, 0.45])
+    images = np.broadcast_to(each(0.2, 0.95, 3), [number, 64, 64, 3])
+    images = paint(images, (oval < 1.5) & (y < each(-0.1, 0.7)), hair)
+    images = paint(images, (oval < 1.0) & (y > each(-0.6, -0.35)), skin)
+    for side in (-1, 1):
+        eye = (x - 1.3 * turn - side * 0.22) ** 2 + (1.4 * (y + 0.1)) ** 2
+        images = paint(images, eye < 0.006, each(0.0, 0.3, 3))
+    smile = y - 0.4 + each(-0.5, 1.5) * (x - 1.3 * turn) ** 2
+    images = paint(images, (abs(smile) < 0.04) & (abs(x - 1.3 * turn) < 0.22),
+                   tone * np.array([0.8, 0.3, 0.3]))  # fmt: skip
+    return np.uint8(np.round(255 * images))
 
 
 def omniglot_28(images, seed=0):

@@ -1,0 +1,348 @@
+"""Discrete VAEs with IGR latents against the Gumbel-Softmax, at temperatures that compare.
+
+Title: Invertible Gaussian reparameterization
+Reference: Potapczynski, Loaiza-Ganem & Cunningham (2020), section 5.2, Appendix C and D.
+
+Four latents of 30 variables with 10 classes each: IGR (Gaussian noise through a softmax++),
+IGR-SB (through stick-breaking), IGR-Planar (through learned planar flows) and Concrete, the
+Gumbel-Softmax, run in log space as `ExpConcreteSample`. The IGR models know their KL in
+closed form, which the Concrete bound has to sample.
+
+The same temperature means different things to different latents, so each gets two of its
+own. By vertices: the one at which 75% of the samples from the prior are within 0.2 of a
+vertex of the simplex, found by `tfc.calibration` before training. By validation: the one
+of a grid with the best discrete bound on held-out images. After training, the distances of
+posterior samples tell whether the comparison was fair (Figure 5).
+"""
+
+import argparse
+import dataclasses
+
+import common
+import datasets
+import igr_architectures
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+import tensorflow as tf
+
+import tfconcrete as tfc
+
+VARIABLES, CLASSES = 30, 10
+NEAR, SHARE = 0.2, 0.75
+NAMES = {"igr": "IGR", "igr_sb": "IGR-SB", "igr_planar": "IGR-Planar", "concrete": "Concrete"}
+# Test images behind the curves, which need a value for every few epochs.
+CURVE_IMAGES = 128
+SHOWN = 12
+
+
+@dataclasses.dataclass
+class Run:
+    """One trained model and what is known about it."""
+
+    name: str
+    chosen_by: str
+    temperature: float
+    history: dict
+    evaluation: dict
+    distances: np.ndarray
+    reconstructed: np.ndarray
+    generated: np.ndarray
+
+    @property
+    def label(self):
+        return f"{NAMES[self.name]} ({self.temperature:.2g})"
+
+    @property
+    def near(self):
+        """The share of posterior samples near a vertex."""
+        return float(np.mean(self.distances <= NEAR))
+
+
+def load(settings):
+    """Training, validation and test images, in the size that the architecture takes."""
+    data_dir = datasets.data_directory(settings.data_dir)
+    if settings.dataset == "celeb_a":
+        splits = datasets.load_faces(
+            data_dir=data_dir, smoke=settings.smoke, limit=settings.images
+        )
+    else:
+        pairs = datasets.load_images(settings.dataset, data_dir=data_dir, smoke=settings.smoke)
+        splits = [images for images, _ in pairs]
+    train, test = (
+        igr_architectures.fit_images(images, settings.architecture) for images in splits
+    )
+    train = train[: settings.images]
+    held_out = max(1, len(train) // 6)
+    if settings.smoke:
+        test = test[:32]
+    return train[:-held_out], train[-held_out:][:CURVE_IMAGES], test
+
+
+def batches(images, binarize, seed=None):
+    """Batches of 64: shuffled and binarized anew in every epoch with a seed, else as given."""
+    source = tf.data.Dataset.from_tensor_slices(images)
+    if seed is not None:
+        source = source.shuffle(len(images), seed=seed)
+    source = source.batch(64).map(lambda x: tf.image.convert_image_dtype(x, tf.float32))
+    if seed is not None and binarize:
+        generator = tf.random.Generator.from_seed(seed)
+        source = source.map(lambda x: tf.cast(generator.uniform(tf.shape(x)) < x, tf.float32))
+    return source.prefetch(2)
+
+
+class Experiment:
+    """The data and everything that all runs have in common."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.binarize = settings.dataset == "mnist"
+        self.train, self.validation, self.test = load(settings)
+        if self.binarize:
+            rng = np.random.default_rng(settings.seed)
+            self.validation, self.test = (
+                np.float32(rng.random(x.shape) < x) for x in (self.validation, self.test)
+            )
+        self.image_shape = self.train.shape[1:]
+
+    def latent(self, name, temperature):
+        settings = self.settings
+        return igr_architectures.build_latent(
+            name, temperature, CLASSES, settings.delta, settings.flows, seed=settings.seed
+        )
+
+    def vertex_temperature(self, name):
+        """Where 75% of the samples from the prior are within 0.2 of a vertex."""
+        latent = self.latent(name, 0.1)
+        inputs = tf.zeros([CLASSES])
+        if name != "concrete":
+            inputs = [tf.zeros([CLASSES - 1]), tf.zeros([CLASSES - 1])]
+        if name == "igr":
+            uniform = np.full(CLASSES, 1 / CLASSES)
+            inputs[0] = tfc.calibration.fit_igr_prior(uniform, 0.1, delta=latent.delta).loc
+        return tfc.calibration.calibrate_temperature(
+            latent, NEAR, SHARE, inputs, num_samples=20_000
+        )
+
+    def best_temperature(self, name, grid, epochs):
+        """The temperature of a grid with the lowest discrete loss on held-out images."""
+        if len(grid) == 1:
+            return grid[0]
+        losses = {}
+        for temperature in grid:
+            model = self.model(name, temperature)
+            progress = common.RunProgress(f"{NAMES[name]} at {temperature:g}, to be validated")
+            self.fit(model, epochs, [progress])
+            losses[temperature] = model.evaluate(
+                batches(self.validation, self.binarize), verbose=0, return_dict=True
+            )["loss"]
+            print(f"held-out loss {losses[temperature]:.2f}")
+        return min(losses, key=losses.get)
+
+    def model(self, name, temperature):
+        """30 x 10 latents in one of the paper's networks.
+
+        The prior is uniform, for IGR the Gaussians that round to it; IGR-SB and IGR-Planar
+        have standard Gaussians.
+        """
+        settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
+        heads = igr_architectures.head_shapes(name, VARIABLES, CLASSES)
+        model = tfc.models.DiscreteVAE(
+            igr_architectures.build_encoder(settings.architecture, self.image_shape, heads),
+            igr_architectures.build_decoder(
+                settings.architecture, self.image_shape, [[VARIABLES, CLASSES]]
+            ),
+            self.latent(name, temperature),
+            "bernoulli" if self.binarize else tfc.objectives.Gaussian(settings.scale),
+        )
+        model.compile(keras.optimizers.Adam(1e-3), steps_per_execution=10)
+        return model
+
+    def fit(self, model, epochs, callbacks, **options):
+        source = batches(self.train, self.binarize, self.settings.seed)
+        return model.fit(source, epochs=epochs, verbose=0, callbacks=callbacks, **options)
+
+    def run(self, name, temperature, chosen_by, epochs):
+        """Trains a model and measures it on the test images."""
+        model = self.model(name, temperature)
+        title = f"{NAMES[name]} at {temperature:.3g}, by {chosen_by}"
+        history = self.fit(
+            model, epochs, [common.RunProgress(title)],
+            validation_data=batches(self.test[:CURVE_IMAGES], self.binarize),
+            validation_freq=max(1, epochs // 6),
+        ).history  # fmt: skip
+        evaluation = model.evaluate(
+            batches(self.test, self.binarize), verbose=0, return_dict=True
+        )
+        shown = next(iter(batches(self.test[:500], self.binarize).unbatch().batch(500)))
+        with tfc.layers.preserved_state(model):
+            samples = igr_architectures.on_simplex(model.latent, model.encoder(shown))
+        distances = tfc.calibration.vertex_distance(samples).numpy().ravel()
+        return Run(
+            name, chosen_by, temperature, history, evaluation, distances,
+            model.predict(shown[:SHOWN], verbose=0), model.generate(SHOWN, self.settings.seed),
+        )  # fmt: skip
+
+
+def draw_curves(groups, every):
+    """Test bound by epoch, a panel for each way to choose the temperature (Figure 3)."""
+    figure, axes = plt.subplots(
+        1, len(groups), figsize=(5.6 * len(groups), 3.8), layout="constrained", squeeze=False
+    )
+    for ax, (chosen_by, runs) in zip(axes[0], groups.items(), strict=True):
+        lines = {}
+        for run in runs:
+            values = -np.array(run.history["val_loss"])
+            lines[run.label] = (every * np.arange(1, len(values) + 1), values)
+        tfc.plots.curves(lines, ax, f"temperatures by {chosen_by}", ylabel="discrete ELBO, nats")
+    figure.suptitle("bound on test images, higher is better")
+    return figure
+
+
+def draw_distances(groups):
+    """Distances of posterior samples to the nearest vertex after training (Figure 5)."""
+    figure, axes = plt.subplots(
+        1, len(groups), figsize=(5.6 * len(groups), 3.8), layout="constrained", squeeze=False
+    )
+    for ax, (chosen_by, runs) in zip(axes[0], groups.items(), strict=True):
+        samples = {f"{run.label}: {run.near:.0%} near": run.distances for run in runs}
+        tfc.plots.distances(samples, ax, f"temperatures by {chosen_by}", mark=NEAR)
+        ax.set_yscale("log")
+    figure.suptitle("posterior samples of test images: distance to the nearest vertex")
+    return figure
+
+
+def draw_images(runs, images):
+    """What each model makes of test images, and what it makes up."""
+    rows = {"data": (images, np.ones_like(images))}
+    rows.update({run.label: (run.reconstructed, run.generated) for run in runs})
+    figure, axes = plt.subplots(
+        len(rows), 2, figsize=(12, 0.75 * len(rows) + 0.5), layout="constrained"
+    )
+    for (left, right), (label, (reconstructed, generated)) in zip(
+        axes, rows.items(), strict=True
+    ):
+        tfc.plots.image_grid(reconstructed, SHOWN, left)
+        left.set_title(label, fontsize=9, loc="left", pad=2)
+        tfc.plots.image_grid(generated, SHOWN, right)
+    axes[0, 1].clear()
+    axes[0, 1].axis("off")
+    axes[1, 1].set_title("samples from the prior", fontsize=9, loc="left", pad=2)
+    figure.suptitle("left: argmax reconstructions of test images; right: samples")
+    return figure
+
+
+HEADER = (
+    "latent", "chosen by", "temperature", "ELBO, discrete", "ELBO, relaxed", "gap",
+    "KL", f"within {NEAR} of a vertex",
+)  # fmt: skip
+NOTE = """\
+Nats per test image, higher ELBO is better. discrete: with exact one-hot draws; for IGR with the
+exact class probabilities, for IGR-SB and IGR-Planar with the KL of the Gaussians, a looser
+bound. relaxed: the training bound on the same images; gap: the difference. The last column
+counts posterior samples after training."""
+
+
+def table_row(run):
+    test = run.evaluation
+    return (
+        NAMES[run.name], run.chosen_by, f"{run.temperature:.3g}", -test["loss"],
+        test["discrete_gap"] - test["loss"], test["discrete_gap"], test["kl"], f"{run.near:.0%}",
+    )  # fmt: skip
+
+
+def positive(text):
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be positive, not {text}")
+    return value
+
+
+def parse(arguments):
+    options = common.parser(__doc__, epochs=12, data=True)
+    options.add_argument(
+        "--dataset", choices=["mnist", "fashion_mnist", "celeb_a"], default="mnist",
+        help="mnist is binarized anew in every epoch, the others have a Gaussian decoder",
+    )  # fmt: skip
+    options.add_argument(
+        "--architecture", choices=igr_architectures.ARCHITECTURES, default=None,
+        help="networks of Appendix D; dense, and conv2 for celeb_a, where not given",
+    )  # fmt: skip
+    options.add_argument(
+        "--latents", choices=igr_architectures.LATENTS, nargs="+",
+        default=igr_architectures.LATENTS, help="which latents to compare",
+    )  # fmt: skip
+    options.add_argument(
+        "--select", choices=["vertices", "validation"], nargs="+",
+        default=["vertices", "validation"], help="how to choose temperatures",
+    )  # fmt: skip
+    options.add_argument(
+        "--grid", type=positive, nargs="+", default=[0.25, 0.5, 0.75],
+        help="temperatures to validate; a single one is taken as it is",
+    )  # fmt: skip
+    options.add_argument("--delta", type=positive, default=0.1, help="of the softmax++")
+    options.add_argument("--flows", type=int, default=2, help="planar flows of IGR-Planar")
+    options.add_argument(
+        "--scale", type=positive, default=0.3, help="standard deviation of a Gaussian decoder"
+    )
+    options.add_argument("--images", type=int, default=None, help="training images, at most")
+    settings = common.parse(options, arguments)
+    for name in ("flows", "images"):
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            common.fail(f"--{name} must be at least 1, not {value}")
+    if settings.images is not None and settings.images < 12:
+        common.fail(f"--images must be at least 12, not {settings.images}")
+    if settings.architecture is None:
+        settings.architecture = "conv2" if settings.dataset == "celeb_a" else "dense"
+    if settings.smoke:
+        settings.epochs, settings.grid = 1, settings.grid[:1]
+    return settings
+
+
+def main(arguments=None):
+    settings = parse(arguments)
+    experiment = Experiment(settings)
+    groups = {}
+    for chosen_by in dict.fromkeys(settings.select):
+        groups[chosen_by] = []
+        latents = list(dict.fromkeys(settings.latents))
+        if settings.smoke and groups[next(iter(groups))]:
+            latents = latents[-1:]
+        for name in latents:
+            if chosen_by == "vertices":
+                temperature = experiment.vertex_temperature(name)
+            else:
+                search = max(1, settings.epochs // 3)
+                temperature = experiment.best_temperature(name, settings.grid, search)
+            run = experiment.run(name, temperature, chosen_by, settings.epochs)
+            groups[chosen_by].append(run)
+
+    runs = [run for group in groups.values() for run in group]
+    images = tf.image.convert_image_dtype(experiment.test[:SHOWN], tf.float32).numpy()
+    figures = {
+        "igr_vae_curves": draw_curves(groups, max(1, settings.epochs // 6)),
+        "igr_vae_distances": draw_distances(groups),
+        "igr_vae_images": draw_images(runs, images),
+    }
+    paths = [common.save_figure(figure, settings.output, name) for name, figure in figures.items()]
+    title = (
+        f"Discrete VAEs, {VARIABLES} x {CLASSES}, {settings.dataset}, {settings.architecture}, "
+        f"{len(experiment.train):,} training images, {settings.epochs} epochs"
+    )
+    paths.append(
+        common.write_table(
+            settings.output / "igr_vae.md", title, HEADER, [table_row(run) for run in runs], NOTE
+        )
+    )
+    print("wrote " + ", ".join(str(path) for path in paths))
+    print(
+        "look at: the table, where the latents at temperatures by vertices are the fair "
+        "comparison; igr_vae_distances.png, whether their samples after training are equally "
+        "near to the vertices; igr_vae_images.png"
+    )
+
+
+if __name__ == "__main__":
+    main()
