@@ -10,7 +10,6 @@ them a sample keeps.
 """
 
 import collections
-import math
 
 import tensorflow as tf
 
@@ -57,12 +56,12 @@ def truncate(log_w, precision):
     """
     precision = check_precision(precision)
     log_w = tf.stop_gradient(tf.convert_to_tensor(log_w))
-    # What is left before class k, summed from the tail: exact when it is small, and
-    # compared there: sum_{i<k} w_i <= rho is left_k >= 1 - rho.
-    log_left = tf.math.cumulative_logsumexp(log_w, axis=-1, reverse=True)[..., :-1]
-    kept = log_left >= math.log1p(-precision)
     w = tf.exp(log_w)
-    cut = tf.where(kept, tf.zeros_like(log_left), w[..., :-1])
+    # What is left before class k, summed from the tail, where it is exact however small,
+    # and compared there: sum_{i<k} w_i <= rho is left_k >= 1 - rho.
+    left = tf.cumsum(w, axis=-1, reverse=True)[..., :-1]
+    kept = left >= 1.0 - precision
+    cut = tf.where(kept, tf.zeros_like(left), w[..., :-1])
     return Truncation(
         kept=kept,
         mass=tf.reduce_sum(cut, -1) + w[..., -1],
