@@ -9,6 +9,7 @@ import tfconcrete as tfc
 from tests.export.small import codes_of, vae
 from tfconcrete.export import c_loader
 from tfconcrete.export.c_loader import run_separately
+from tfconcrete.export.graph import strip_xla
 
 BATCHES = (1, 7, 1000)
 
@@ -78,6 +79,10 @@ def test_xla_is_off_as_in_a_server(tmp_path):
     request = {"a": ("serving_default", {"x": np.ones([2], np.float32)})}
     with pytest.raises(RuntimeError, match="XLA"):
         run_separately(tmp_path / "1", request)
+    strip_xla(tmp_path / "1")
+    assert tfc.export.inspect(tmp_path / "1").servable
+    answer = run_separately(tmp_path / "1", request)["a"]["y"]
+    np.testing.assert_allclose(answer, np.full([2], np.e + 1), rtol=1e-6)
 
 
 def test_wrong_requests_are_named(tmp_path):

@@ -104,7 +104,7 @@ class Subclassed(keras.Model):
 
     def __init__(self, jit_compile=False):
         super().__init__()
-        self.dense = keras.layers.Dense(4)
+        self.dense = keras.layers.Dense(FEATURES)
         self.z = tfc.ConcreteSample(name="z")
         self.deep = tfc.ConcreteSample(name="deep")
         self.inside = tf.function(lambda x: self.z(x), jit_compile=jit_compile)
@@ -113,7 +113,7 @@ class Subclassed(keras.Model):
         x = self.dense(x)
         z = self.inside(x) + self.z(-x, training=training)
         _, z = tf.while_loop(
-            lambda i, z: i < 2, lambda i, z: (i + 1, z + self.deep(z * x)), [0, z]
+            lambda i, z: i < 2, lambda i, z: (i + 1, z + self.deep(self.dense(z * x))), [0, z]
         )
         z = tf.cond(tf.reduce_sum(z) > 0, lambda: self.deep(z), lambda: z)
         # What no output needs is left out, random or not.

@@ -51,13 +51,12 @@ def with_codes(call):
 
 def without_detour(codes):
     """The indices themselves, where codes are read off a one-hot vector made from them."""
-    one_hot = codes.op.inputs[0].op if codes.op.type == "ArgMax" else codes.op
-    if one_hot.type != "OneHot" or one_hot.inputs[0].op.type != "ArgMax":
+    if codes.op.type != "ArgMax" or codes.op.inputs[0].op.type != "OneHot":
         return codes
-    rank = one_hot.outputs[0].shape.rank
-    axis = tf.get_static_value(codes.op.inputs[1])
-    indices = one_hot.inputs[0]
-    if axis is None or (axis - one_hot.get_attr("axis")) % rank or indices.dtype != codes.dtype:
+    one_hot, axis = codes.op.inputs[0].op, tf.get_static_value(codes.op.inputs[1])
+    indices, rank = one_hot.inputs[0], one_hot.outputs[0].shape.rank
+    same_axis = axis is not None and (axis - one_hot.get_attr("axis")) % rank == 0
+    if indices.op.type != "ArgMax" or indices.dtype != codes.dtype or not same_axis:
         return codes
     return indices
 

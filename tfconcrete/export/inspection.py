@@ -13,6 +13,7 @@ from tensorflow.python.framework import op_def_registry
 from tfconcrete._checks import invalid_value
 from tfconcrete.export.graph import (
     all_nodes,
+    called_functions,
     is_assignment,
     is_python,
     is_random,
@@ -23,6 +24,7 @@ from tfconcrete.export.versions import check_path, version_folder, versions
 from tfconcrete.export.warmup import FILE as WARMUP_FILE
 
 _MAX_WARMUP = 1000
+_NUMPY_NAMES = {"half": "float16", "float": "float32", "double": "float64"}
 _BIT_TRICKS = {"Bitcast", "BitwiseAnd"}
 
 
@@ -36,9 +38,10 @@ class TensorReport:
     def __str__(self):
         if self.shape is None:
             return f"{self.dtype} of any shape"
-        sizes = ", ".join("batch" if i == 0 and s is None else str(s or "?")
-                          for i, s in enumerate(self.shape))  # fmt: skip
-        return f"{self.dtype} [{sizes}]"
+        sizes = ["?" if size is None else str(size) for size in self.shape]
+        if self.shape and self.shape[0] is None:
+            sizes[0] = "batch"
+        return f"{self.dtype} [{', '.join(sizes)}]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,8 +214,7 @@ def _tensor(info):
     if not info.tensor_shape.unknown_rank:
         shape = tuple(None if d.size < 0 else d.size for d in info.tensor_shape.dim)
     name = types_pb2.DataType.Name(info.dtype).removeprefix("DT_").lower()
-    return TensorReport({"float": "float32", "double": "float64", "half": "float16"}.get(
-        name, name), shape)  # fmt: skip
+    return TensorReport(_NUMPY_NAMES.get(name, name), shape)
 
 
 def _signature(definition, graph_def, library):
@@ -259,7 +261,7 @@ def _functions_of(meta_graph, name, library):
     outputs = [info.name for info in meta_graph.signature_def[name].outputs.values()]
     found = set()
     for node in all_nodes(reachable(meta_graph.graph_def.node, outputs), library):
-        functions = [node.op, *(a.func.name for a in node.attr.values() if a.HasField("func"))]
+        functions = (node.op, *called_functions(node))
         found.update(function for function in functions if function in library)
     return found
 
