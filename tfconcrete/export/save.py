@@ -109,7 +109,9 @@ def _check_gap(model, validation_data, max_gap):
             f"Cannot compare the losses of the model '{model.name}': it is not compiled. "
             "Call `compile` with its loss before an export with `max_gap`."
         )
-    relaxed, discrete = _losses(model, validation_data)
+    relaxed, discrete = (
+        evaluate_in_mode(model, validation_data, mode)["loss"] for mode in ("relaxed", "argmax")
+    )
     gap = discrete - relaxed
     if not gap <= max_gap:
         raise ValueError(
@@ -117,14 +119,6 @@ def _check_gap(model, validation_data, max_gap):
             f"one's {relaxed:.6g} on the validation data, worse by {gap:.6g}, which "
             f"is more than max_gap={max_gap}. Train at a lower temperature, or longer."
         )
-
-
-def _losses(model, data):
-    """The loss of the relaxed and of the discrete model."""
-    logs = evaluate_in_mode(model, data, "argmax")
-    if "discrete_gap" in logs:  # a model that compares the two itself
-        return logs["loss"] - logs["discrete_gap"], logs["loss"]
-    return evaluate_in_mode(model, data, "relaxed")["loss"], logs["loss"]
 
 
 def _write(endpoints, folder):
