@@ -77,20 +77,21 @@ def test_every_policy_eagerly(any_layer):
 def test_graphs(any_layer, mode):
     """And one seed gives one sample, eagerly or compiled."""
     case = any_layer
-    results = check_policies(case, ["float32", "mixed_float16"], mode)
+    results = check_policies(case, ["float32"], mode)
     if case.name == "distribution_one_hot":
         return  # TFP's own noise, which XLA draws differently
-    eager = check_policies(case, ["float32"], "eager")["float32"]["training"]
+    eager = check_policies(case, ["float32", "mixed_float16"], "eager")
+    reference = case.simplex(results["float32"]["training"])[:2]
     for policy, tolerance in [("float32", 1e-4), ("mixed_float16", 3e-2)]:
         # The other rows are not the same logits in half precision.
-        sample, same = (case.simplex(x)[:2] for x in (results[policy]["training"], eager))
-        np.testing.assert_allclose(sample, same, rtol=tolerance, atol=tolerance)
+        sample = case.simplex(eager[policy]["training"])[:2]
+        np.testing.assert_allclose(sample, reference, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_the_other_policies_in_graphs(any_layer, mode):
-    check_policies(any_layer, ["float64", "mixed_bfloat16", "float16"], mode)
+    check_policies(any_layer, [p for p in POLICIES if p != "float32"], mode)
 
 
 def check(case, result, logits, dtype):
