@@ -10,10 +10,16 @@ sticks sum to the precision, while a Concrete variable needs a number of classes
 in advance (40 and 100). Binomial(12, 0.3) and a ten-class distribution in 46ths have
 finite support, and both methods.
 
-Both methods get the same objective, the same start (the uniform distribution over their
-classes) and the same number of Adam steps. The table gives the total variation distance
+Both methods get the same objective, the same start (equal logits, equal sticks, or the
+location that rounds to uniform classes) and the same number of Adam steps. The table gives the total variation distance
 between the target and what rounding the samples gives, and between the target and the
 mean of the samples. What lies beyond K classes counts as missed.
+
+What comes out after 1,000 steps: as in the paper, a Concrete variable with K = 40 cannot
+reach the right tail, and both methods fit the finite distributions. Unlike the paper's
+picture, a Concrete variable with K = 100 ends nearer to both infinite targets (total
+variation 0.04 and 0.03) than IGR with stick-breaking (0.12 and 0.09), which leaves the
+left flank of the Poisson empty: an early stick that is rarely long is hard to learn.
 """
 
 import common
@@ -150,7 +156,7 @@ def draw_panels(name, target, results, path):
 def main(arguments=None):
     options = common.parser(__doc__)
     options.add_argument("--steps", type=int, default=1_000, help="Adam steps of each fit")
-    options.add_argument("--rate", type=float, default=0.1, help="Adam's learning rate")
+    options.add_argument("--rate", type=float, default=0.02, help="Adam's learning rate")
     options.add_argument("--batch", type=int, default=1_000, help="samples in each step")
     settings = common.parse(options, arguments)
     for name in ("steps", "batch", "rate"):
