@@ -7,7 +7,7 @@ writes `<output>/benchmarks.md` and `<output>/benchmarks.json`.
 import argparse
 import pathlib
 
-from benchmarks import against_torch, report, sampling, training
+from benchmarks import against_torch, report, sampling, serving, training
 from benchmarks.torch_peer import torch_peer
 
 SECTIONS = {
@@ -20,6 +20,7 @@ SECTIONS = {
     "estimators": lambda peer: [*training.estimators(), *training.gumbel_rao()],
     "fit": lambda peer: [*training.framework(), *training.against_torch(peer)],
     "import": lambda peer: training.import_time(),
+    "serving": lambda peer: [*serving.latency(), *serving.size()],
 }
 
 

@@ -93,15 +93,18 @@ class CSavedModel:
 
     Args:
         path: Folder of the SavedModel.
+        xla: Whether graphs may be compiled. Not in a server, unless it was started so; the
+            switch is one for the whole process, and cannot be turned back.
 
     Attributes:
         signatures: `Signature`s by name: their inputs and outputs by name, each a tensor
             of the graph and its dtype.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, xla=False):
         self._library = tf = _load_library()
-        _disable_xla(tf)
+        if not xla:
+            _disable_xla(tf)
         self._status, self._graph = tf.TF_NewStatus(), tf.TF_NewGraph()
         self._session = None
         options, meta_graph = tf.TF_NewSessionOptions(), tf.TF_NewBuffer()
@@ -133,18 +136,9 @@ class CSavedModel:
         if set(inputs) != set(known.inputs):
             raise KeyError(f"Expected the inputs {sorted(known.inputs)}, not {sorted(inputs)}.")
         tf, names = self._library, list(known.outputs)
-        feeds = (_Output * len(inputs))(*(self._output(known.inputs[k].tensor) for k in inputs))
-        fetches = (_Output * len(names))(*(self._output(known.outputs[k].tensor) for k in names))
-        values = (ctypes.c_void_p * len(inputs))(
-            *(self._to_tensor(value, known.inputs[key].dtype) for key, value in inputs.items())
-        )
-        results = (ctypes.c_void_p * len(names))()
+        run, values, results = self._prepare(known, inputs)
         try:
-            tf.TF_SessionRun(
-                self._session, None, feeds, values, len(inputs), fetches, results, len(names),
-                None, 0, None, self._status,
-            )  # fmt: skip
-            self._check()
+            run()
             return {
                 name: self._to_array(tensor)
                 for name, tensor in zip(names, results, strict=True)
@@ -153,6 +147,42 @@ class CSavedModel:
             for tensor in (*values, *results):
                 if tensor:
                     tf.TF_DeleteTensor(tensor)
+
+    def _prepare(self, signature, inputs):
+        """A function that runs the session, with the tensors it reads and those it writes."""
+        tf, names = self._library, list(signature.outputs)
+        feeds = [self._output(signature.inputs[key].tensor) for key in inputs]
+        fetches = [self._output(info.tensor) for info in signature.outputs.values()]
+        feeds = (_Output * len(feeds))(*feeds)
+        fetches = (_Output * len(fetches))(*fetches)
+        values = (ctypes.c_void_p * len(inputs))(
+            *(self._to_tensor(x, signature.inputs[key].dtype) for key, x in inputs.items())
+        )
+        results = (ctypes.c_void_p * len(names))()
+
+        def run():
+            tf.TF_SessionRun(
+                self._session, None, feeds, values, len(values), fetches, results, len(results),
+                None, 0, None, self._status,
+            )  # fmt: skip
+            self._check()
+
+        return run, values, results
+
+    def repeater(self, signature, inputs):
+        """A function that runs a signature on the same inputs and drops the answer.
+
+        What a server adds to a request, and what Python adds here, is left out: this is
+        for measuring the graph itself.
+        """
+        run, _, results = self._prepare(self.signatures[signature], inputs)
+
+        def repeat():
+            run()
+            for tensor in results:
+                self._library.TF_DeleteTensor(tensor)
+
+        return repeat
 
     def close(self):
         """Closes the session and frees what it holds."""
