@@ -11,9 +11,10 @@ in advance (40 and 100). Binomial(12, 0.3) and a ten-class distribution in 46ths
 finite support, and both methods.
 
 Both methods get the same objective, the same start (equal logits, equal sticks, or the
-location that rounds to uniform classes) and the same number of Adam steps. The table gives the total variation distance
-between the target and what rounding the samples gives, and between the target and the
-mean of the samples. What lies beyond K classes counts as missed.
+location that rounds to uniform classes) and the same number of Adam steps. The table
+gives the total variation distance between the target and what rounding the samples gives,
+and between the target and the mean of the samples. What lies beyond K classes counts as
+missed.
 
 What comes out after 1,000 steps: as in the paper, a Concrete variable with K = 40 cannot
 reach the right tail, and both methods fit the finite distributions. Unlike the paper's

@@ -79,7 +79,15 @@ def igr_and_truncation(
     axis=-1,
     seed=None,
 ):
-    """The sample of `igr`, and the `Truncation` behind it (None without `precision`)."""
+    """The sample of `igr`, and the `Truncation` behind it (None without `precision`).
+
+    Example:
+
+    >>> z, cut = tfc.relaxations.igr_and_truncation(
+    ...     tf.zeros([30]), 0.0, 0.1, "stick_breaking", precision=0.9, seed=0)
+    >>> int(tf.math.count_nonzero(z[:-1])) == int(cut.num_classes)
+    True
+    """
     check_igr(temperature, transform, delta, precision)
     loc, scale, dtype = _working(loc, log_scale, axis)
     noise = tf.cast(normal(tf.shape(loc), seed), loc.dtype)
@@ -91,7 +99,13 @@ def igr_and_truncation(
 def igr_location(
     loc, temperature, transform="softmax++", delta=1.0, precision=None, class_mask=None, axis=-1
 ):
-    """The noise-free point, g(loc, temperature); arguments and result as in `igr`."""
+    """The noise-free point, g(loc, temperature); arguments and result as in `igr`.
+
+    Example:
+
+    >>> tfc.relaxations.igr_location(tf.zeros([2]), temperature=0.5).numpy()
+    array([0.33333334, 0.33333334, 0.33333334], dtype=float32)
+    """
     check_igr(temperature, transform, delta, precision)
     loc, _, dtype = _working(loc, 0.0, axis)
     mask = _last_axis_mask(class_mask, loc, axis)

@@ -71,6 +71,12 @@ def interpolate_inverse(z, temperature):
     Returns:
         Tensor `[..., K]`. Where `z` is no image of `interpolate`, the entry that should
         be largest is not.
+
+    Example:
+
+    >>> z = tf.constant([0.125, 0.875])
+    >>> tfc.relaxations.interpolate_inverse(z, temperature=0.5).numpy()
+    array([0.25, 0.75], dtype=float32)
     """
     z = tf.convert_to_tensor(z)
     top = discretize(z)

@@ -70,6 +70,13 @@ def planar_flow_inverse(z, u, w, b):
 
     Returns:
         Tensor of the shape of `z`.
+
+    Example:
+
+    >>> y, u, w = tf.constant([1.0, -1.0]), tf.constant([0.5, 0.0]), tf.ones(2)
+    >>> z, _ = tfc.relaxations.planar_flow(y, u, w, b=0.3)
+    >>> tfc.relaxations.planar_flow_inverse(z, u, w, b=0.3).numpy().round(4)
+    array([ 1., -1.], dtype=float32)
     """
     z = tf.convert_to_tensor(z)
     u, w, b = (cast(value, z.dtype) for value in (u, w, b))

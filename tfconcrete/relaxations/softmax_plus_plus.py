@@ -20,6 +20,12 @@ def log_softmax_plus_plus(y, temperature, delta=1.0):
 
     Returns:
         Tensor `[..., K]`; the last entry is the remainder class.
+
+    Example:
+
+    >>> log_z = tfc.relaxations.log_softmax_plus_plus(tf.constant([9.0]), temperature=0.01)
+    >>> log_z.numpy()
+    array([   0., -900.], dtype=float32)
     """
     y = tf.convert_to_tensor(y)
     scores = y / cast(temperature, y.dtype)
@@ -55,6 +61,12 @@ def softmax_plus_plus_inverse(log_z, temperature, delta=1.0):
 
     Returns:
         Tensor `[..., K-1]`.
+
+    Example:
+
+    >>> log_z = tfc.relaxations.log_softmax_plus_plus(tf.constant([9.0]), temperature=0.01)
+    >>> tfc.relaxations.softmax_plus_plus_inverse(log_z, temperature=0.01).numpy().round(4)
+    array([9.], dtype=float32)
     """
     log_z = tf.convert_to_tensor(log_z)
     temperature = cast(temperature, log_z.dtype)
@@ -75,6 +87,13 @@ def softmax_plus_plus_log_det(log_z, temperature):
 
     Returns:
         Tensor `[...]`.
+
+    Example:
+
+    >>> log_z = tf.math.log([0.5, 0.5])
+    >>> log_det = tfc.relaxations.softmax_plus_plus_log_det(log_z, temperature=1.0)
+    >>> round(float(tf.exp(log_det)), 4)
+    0.25
     """
     log_z = tf.convert_to_tensor(log_z)
     log_temperature = tf.math.log(cast(temperature, log_z.dtype))

@@ -21,6 +21,12 @@ def log_stick_breaking(y):
 
     Returns:
         Tensor `[..., K]`; the last entry is the remainder.
+
+    Example:
+
+    >>> log_w = tfc.relaxations.log_stick_breaking(tf.zeros([2]))
+    >>> (log_w / np.log(2)).numpy().round(4)
+    array([-1., -2., -2.], dtype=float32)
     """
     y = tf.convert_to_tensor(y)
     log_left = tf.math.log_sigmoid(-y)
@@ -53,6 +59,12 @@ def stick_breaking_inverse(log_w):
 
     Returns:
         Tensor `[..., K-1]`.
+
+    Example:
+
+    >>> log_w = tf.math.log([0.5, 0.25, 0.25])
+    >>> tfc.relaxations.stick_breaking_inverse(log_w).numpy().round(4)
+    array([0., 0.], dtype=float32)
     """
     log_w = tf.convert_to_tensor(log_w)
     return log_w[..., :-1] - _log_cumsum_from_end(log_w[..., 1:])
@@ -87,6 +99,12 @@ def stick_breaking_log_det(log_w):
 
     Returns:
         Tensor `[...]`.
+
+    Example:
+
+    >>> log_w = tf.math.log([0.5, 0.5])
+    >>> round(float(tf.exp(tfc.relaxations.stick_breaking_log_det(log_w))), 4)
+    0.25
     """
     return tf.reduce_sum(log_w, axis=-1)
 
