@@ -63,7 +63,7 @@ def ratio_with_interval(seconds, blocks=50, resamples=2_000):
         first, second = np.median(drawn, axis=0)
         ratios.append(first / second)
     first, second = np.median(seconds, axis=0)
-    return first / second, *np.quantile(ratios, [0.025, 0.975])
+    return tuple(map(float, (first / second, *np.quantile(ratios, [0.025, 0.975]))))
 
 
 def latency(rounds=2_000):
