@@ -49,6 +49,14 @@ def parser(description, epochs=None, data=False):
     return options
 
 
+def positive(text):
+    """The type of an option that takes a positive number."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be positive, not {text}")
+    return value
+
+
 def parse(options, arguments=None):
     """Parses the command line, checks the shared options and makes the output folder."""
     settings = options.parse_args(arguments)

@@ -87,6 +87,39 @@ def _from_tfds(name, split, data_dir):
     return images, None if labels is None else np.asarray(labels).astype(np.int32)
 
 
+def load_splits(name, data_dir=None, smoke=False, limit=None):
+    """Training and test images of MNIST, Fashion-MNIST or CelebA, and the test labels.
+
+    Args:
+        name: `mnist`, `fashion_mnist` or `celeb_a`.
+        data_dir: a TFDS directory; None for embedded or generated images.
+        smoke: whether to keep only a few images.
+        limit: how many images of each split to keep at most; None for all.
+    """
+    if name == "celeb_a":
+        train, test = load_faces(data_dir=data_dir, smoke=smoke, limit=limit)
+        return train, test, None
+    (train, _), (test, labels) = load_images(name, data_dir=data_dir, smoke=smoke)
+    return train[:limit], test[:limit], labels[:limit]
+
+
+def image_batches(images, binarize=False, seed=None, batch_size=64):
+    """A `tf.data.Dataset` of float images in [0, 1].
+
+    With a seed for training: shuffled, and where asked binarized, anew in every epoch.
+    """
+    import tensorflow as tf
+
+    source = tf.data.Dataset.from_tensor_slices(images)
+    if seed is not None:
+        source = source.shuffle(len(images), seed=seed)
+    source = source.batch(batch_size).map(lambda x: tf.image.convert_image_dtype(x, tf.float32))
+    if seed is not None and binarize:
+        generator = tf.random.Generator.from_seed(seed)
+        source = source.map(lambda x: tf.cast(generator.uniform(tf.shape(x)) < x, tf.float32))
+    return source.prefetch(2)
+
+
 def load_faces(splits=("train", "test"), data_dir=None, smoke=False, limit=None):
     """CelebA as uint8 images `[n, 64, 64, 3]`, cut to the face; generated ones without data.
 

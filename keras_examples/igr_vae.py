@@ -15,7 +15,6 @@ of a grid with the best discrete bound on held-out images. After training, the d
 posterior samples tell whether the comparison was fair (Figure 5).
 """
 
-import argparse
 import dataclasses
 
 import common
@@ -61,34 +60,17 @@ class Run:
 
 def load(settings):
     """Training, validation and test images, in the size that the architecture takes."""
-    data_dir = datasets.data_directory(settings.data_dir)
-    if settings.dataset == "celeb_a":
-        splits = datasets.load_faces(
-            data_dir=data_dir, smoke=settings.smoke, limit=settings.images
-        )
-    else:
-        pairs = datasets.load_images(settings.dataset, data_dir=data_dir, smoke=settings.smoke)
-        splits = [images for images, _ in pairs]
+    *splits, _ = datasets.load_splits(
+        settings.dataset, datasets.data_directory(settings.data_dir), settings.smoke,
+        settings.images,
+    )  # fmt: skip
     train, test = (
         igr_architectures.fit_images(images, settings.architecture) for images in splits
     )
-    train = train[: settings.images]
     held_out = max(1, len(train) // 6)
     if settings.smoke:
         test = test[:32]
     return train[:-held_out], train[-held_out:][:CURVE_IMAGES], test
-
-
-def batches(images, binarize, seed=None):
-    """Batches of 64: shuffled and binarized anew in every epoch with a seed, else as given."""
-    source = tf.data.Dataset.from_tensor_slices(images)
-    if seed is not None:
-        source = source.shuffle(len(images), seed=seed)
-    source = source.batch(64).map(lambda x: tf.image.convert_image_dtype(x, tf.float32))
-    if seed is not None and binarize:
-        generator = tf.random.Generator.from_seed(seed)
-        source = source.map(lambda x: tf.cast(generator.uniform(tf.shape(x)) < x, tf.float32))
-    return source.prefetch(2)
 
 
 class Experiment:
@@ -134,7 +116,7 @@ class Experiment:
             progress = common.RunProgress(f"{NAMES[name]} at {temperature:g}, to be validated")
             self.fit(model, epochs, [progress])
             losses[temperature] = model.evaluate(
-                batches(self.validation, self.binarize), verbose=0, return_dict=True
+                datasets.image_batches(self.validation), verbose=0, return_dict=True
             )["loss"]
             print(f"held-out loss {losses[temperature]:.2f}")
         return min(losses, key=losses.get)
@@ -160,8 +142,10 @@ class Experiment:
         return model
 
     def fit(self, model, epochs, callbacks, **options):
-        source = batches(self.train, self.binarize, self.settings.seed)
-        return model.fit(source, epochs=epochs, verbose=0, callbacks=callbacks, **options)
+        source = datasets.image_batches(self.train, self.binarize, self.settings.seed)
+        return model.fit(
+            source, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks, **options
+        )
 
     def run(self, name, temperature, chosen_by, epochs):
         """Trains a model and measures it on the test images."""
@@ -169,13 +153,13 @@ class Experiment:
         title = f"{NAMES[name]} at {temperature:.3g}, by {chosen_by}"
         history = self.fit(
             model, epochs, [common.RunProgress(title)],
-            validation_data=batches(self.test[:CURVE_IMAGES], self.binarize),
+            validation_data=datasets.image_batches(self.test[:CURVE_IMAGES]),
             validation_freq=max(1, epochs // 6),
         ).history  # fmt: skip
         evaluation = model.evaluate(
-            batches(self.test, self.binarize), verbose=0, return_dict=True
+            datasets.image_batches(self.test), verbose=0, return_dict=True
         )
-        shown = next(iter(batches(self.test[:500], self.binarize).unbatch().batch(500)))
+        shown = next(iter(datasets.image_batches(self.test, batch_size=500)))
         with tfc.layers.preserved_state(model):
             samples = igr_architectures.on_simplex(model.latent, model.encoder(shown))
         distances = tfc.calibration.vertex_distance(samples).numpy().ravel()
@@ -252,13 +236,6 @@ def table_row(run):
     )  # fmt: skip
 
 
-def positive(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be positive, not {text}")
-    return value
-
-
 def parse(arguments):
     options = common.parser(__doc__, epochs=12, data=True)
     options.add_argument(
@@ -278,14 +255,15 @@ def parse(arguments):
         default=["vertices", "validation"], help="how to choose temperatures",
     )  # fmt: skip
     options.add_argument(
-        "--grid", type=positive, nargs="+", default=[0.25, 0.5, 0.75],
+        "--grid", type=common.positive, nargs="+", default=[0.25, 0.5, 0.75],
         help="temperatures to validate; a single one is taken as it is",
     )  # fmt: skip
-    options.add_argument("--delta", type=positive, default=0.1, help="of the softmax++")
+    options.add_argument("--delta", type=common.positive, default=0.1, help="of the softmax++")
     options.add_argument("--flows", type=int, default=2, help="planar flows of IGR-Planar")
     options.add_argument(
-        "--scale", type=positive, default=0.3, help="standard deviation of a Gaussian decoder"
-    )
+        "--scale", type=common.positive, default=0.3,
+        help="standard deviation of a Gaussian decoder",
+    )  # fmt: skip
     options.add_argument("--images", type=int, default=None, help="training images, at most")
     settings = common.parse(options, arguments)
     for name in ("flows", "images"):
@@ -303,13 +281,14 @@ def parse(arguments):
 
 def main(arguments=None):
     settings = parse(arguments)
+    tf.get_logger().setLevel("ERROR")  # many models, many traces: no advice on that
     experiment = Experiment(settings)
     groups = {}
     for chosen_by in dict.fromkeys(settings.select):
         groups[chosen_by] = []
         latents = list(dict.fromkeys(settings.latents))
-        if settings.smoke and groups[next(iter(groups))]:
-            latents = latents[-1:]
+        if settings.smoke and len(settings.select) == 2:
+            latents = latents[-1:] if chosen_by == "validation" else latents[:3]
         for name in latents:
             if chosen_by == "vertices":
                 temperature = experiment.vertex_temperature(name)
@@ -320,7 +299,7 @@ def main(arguments=None):
             groups[chosen_by].append(run)
 
     runs = [run for group in groups.values() for run in group]
-    images = tf.image.convert_image_dtype(experiment.test[:SHOWN], tf.float32).numpy()
+    images = next(iter(datasets.image_batches(experiment.test, batch_size=SHOWN))).numpy()
     figures = {
         "igr_vae_curves": draw_curves(groups, max(1, settings.epochs // 6)),
         "igr_vae_distances": draw_distances(groups),

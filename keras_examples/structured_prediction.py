@@ -1,0 +1,290 @@
+"""The lower half of a digit from its upper half, through layers of discrete units.
+
+Title: Structured prediction
+Reference: Maddison, Mnih & Teh (2017), section 5.3 and Figure 4; Potapczynski,
+Loaiza-Ganem & Cunningham (2020), Appendix B.
+
+A 7 without its lower half may be a 9: the prediction has several answers, and the network
+takes one by sampling layers of discrete units between the halves. There is no posterior and
+no KL, only L_m^SP = E[log (1/m) sum_i p(lower | z_i)], so what differs between models is how
+gradients pass the units. Units are binary, or n-ary: pairs or triples of them sampled
+together as a corner of a hypercube (Appendix D.2). Training is relaxed, at the temperature
+that the paper found best for that arity; the evaluation is discrete, L_100^SP.
+
+Figure 4 asks what the temperature of training does: with binary units above temperature 1
+the relaxed network learns to send real numbers between -1 and 1, and the discrete network,
+which cannot, falls behind. That is the integrality gap.
+"""
+
+import dataclasses
+import math
+
+import common
+import datasets
+import igr_architectures
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+import tfconcrete as tfc
+
+ROWS = 14
+PIXELS = ROWS * 28
+# Appendix B of the IGR paper: high temperatures by validation, low ones by vertices.
+PAIRED = (("igr", 0.5), ("concrete", 2 / 3), ("igr", 0.1), ("concrete", 0.25))
+TEMPERATURES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+SHOWN, DRAWS = 10, 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """A kind of discrete unit: which relaxation, how many classes, at which temperature."""
+
+    relaxation: str
+    classes: int
+    temperature: float
+
+    @property
+    def label(self):
+        name = {"igr": "IGR", "concrete": "Concrete"}[self.relaxation]
+        arity = "binary" if self.classes == 2 else f"{self.classes}-ary"
+        return f"{name} {arity} ({self.temperature:.2g})"
+
+    @property
+    def is_binary_concrete(self):
+        return self.relaxation == "concrete" and self.classes == 2
+
+    def latent(self, seed):
+        if self.is_binary_concrete:
+            return tfc.layers.BinConcreteSample(self.temperature, levels=(-1, 1), seed=seed)
+        if self.relaxation == "concrete":
+            return tfc.ConcreteSample(self.temperature, seed=seed)
+        # An identity in front of the softmax++ leaves the unit as it is, but without class
+        # probabilities: they cost a quadrature for each draw, and no KL here asks for them.
+        return tfc.IGRSample(tfp.bijectors.Identity(), self.temperature, seed=seed)
+
+    def parameters(self, hidden, width):
+        """The latent's parameters for a layer of `width` units, linear in `hidden`."""
+        if self.is_binary_concrete:
+            return keras.layers.Dense(width)(hidden)
+        variables = width // int(math.log2(self.classes))
+        heads = igr_architectures.head_shapes(self.relaxation, variables, self.classes)
+        outputs = [
+            keras.layers.Reshape(shape)(keras.layers.Dense(math.prod(shape))(hidden))
+            for shape in heads
+        ]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def sample_input(self, width):
+        """A model's input for the latent's samples, and the units in [-1, 1] it stands for."""
+        if self.is_binary_concrete:
+            inputs = keras.Input([width])
+            return inputs, inputs
+        inputs = keras.Input([width // int(math.log2(self.classes)), self.classes])
+        return inputs, tfc.layers.HypercubeCode(self.classes)(inputs)
+
+
+def build_model(units, width, depth, bias, num_samples, seed):
+    """392V-240H-...-392V: `depth` layers of units, linear maps between all layers.
+
+    Args:
+        units: the `Units` of every hidden layer.
+        width: units in a layer.
+        depth: number of hidden layers.
+        bias: array `[392]`, what the outputs start at (Appendix D.3).
+        num_samples: m of the training objective.
+        seed: seed of the noise.
+    """
+    context = keras.Input([PIXELS], name="upper")
+    encoders = [keras.Model(context, units.parameters(context, width))]
+    for _ in range(depth - 1):
+        inputs, values = units.sample_input(width)
+        encoders.append(keras.Model(inputs, units.parameters(values, width)))
+    inputs, values = units.sample_input(width)
+    outputs = keras.layers.Dense(PIXELS, bias_initializer=lambda shape, dtype: bias)(values)
+    decoder = keras.Model(inputs, outputs)
+    latents = [units.latent(seed + level) for level in range(depth)]
+    return tfc.models.StructuredPredictor(encoders, decoder, latents, num_samples=num_samples)
+
+
+def load(settings):
+    """Binarized upper and lower halves `[n, 392]` for training and testing."""
+    data_dir = datasets.data_directory(settings.data_dir)
+    pairs = datasets.load_images("binarized_mnist", data_dir=data_dir, smoke=settings.smoke)
+    halves = []
+    for images, _ in pairs:
+        flat = images.reshape([len(images), -1])
+        halves.append((flat[:, :PIXELS], flat[:, PIXELS:]))
+    return halves
+
+
+class Experiment:
+    """The halves, and how every model is trained on them."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.train, self.test = load(settings)
+        self.bias = tfc.objectives.base_rate_bias(self.train[1])
+
+    def fit(self, units, depth, epochs):
+        settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
+        model = build_model(
+            units, settings.width, depth, self.bias, settings.num_samples, settings.seed
+        )
+        optimizer = keras.optimizers.AdamW(settings.learning_rate, weight_decay=1e-3)
+        model.compile(optimizer, jit_compile=not settings.smoke, steps_per_execution=10)
+        progress = common.RunProgress(f"{units.label}, {depth} layers")
+        model.fit(*self.train, batch_size=64, epochs=epochs, verbose=0, callbacks=[progress])
+        return model
+
+    def likelihood(self, model, halves):
+        """The discrete -L_100^SP of a model, the mean over examples."""
+        limit = 16 if self.settings.smoke else 1_000
+        upper, lower = (half[:limit] for half in halves)
+        bound = model.log_likelihood(upper, lower, num_samples=100, verbose=0, seed=0)
+        return -float(np.mean(bound))
+
+    def compare(self, kinds, epochs):
+        """Rows of the table, and the first model."""
+        rows, first = [], None
+        for units in kinds:
+            model = self.fit(units, self.settings.depth, epochs)
+            losses = model.evaluate(*self.test, batch_size=500, verbose=0, return_dict=True)
+            rows.append(
+                (
+                    units.label, self.likelihood(model, self.test),
+                    self.likelihood(model, self.train), losses["loss"], losses["discrete_gap"],
+                )
+            )  # fmt: skip
+            first = first or model
+        return rows, first
+
+    def sweep(self, temperatures, epochs):
+        """Relaxed and discrete test loss of binary networks by training temperature."""
+        relaxed, discrete = [], []
+        for temperature in temperatures:
+            model = self.fit(Units("concrete", 2, temperature), self.settings.gap_depth, epochs)
+            losses = model.evaluate(*self.test, batch_size=500, verbose=0, return_dict=True)
+            discrete.append(losses["loss"])
+            relaxed.append(losses["loss"] - losses["discrete_gap"])
+        return np.array(relaxed), np.array(discrete)
+
+
+def draw_gap(temperatures, relaxed, discrete):
+    """The integrality gap (Figure 4, right)."""
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    lines = {
+        "relaxed network": (temperatures, relaxed),
+        "discrete network": (temperatures, discrete),
+    }
+    tfc.plots.curves(lines, ax, "binary units, trained at each temperature", "temperature",
+                     "test loss -L_1, nats")  # fmt: skip
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(temperatures, [f"{t:.2g}" for t in temperatures])
+    ax.minorticks_off()
+    left, right = ax.get_xlim()
+    if right > 1:
+        ax.axvspan(max(1, left), right, color="0.9", zorder=0)
+        ax.text(right, ax.get_ylim()[1], "modes inside (-1, 1) ", ha="right", va="top", fontsize=8)
+    ax.set_xlim(left, right)
+    ax.fill_between(temperatures, relaxed, discrete, alpha=0.12, color="C1", linewidth=0)
+    return figure
+
+
+def draw_predictions(model, halves, seed):
+    """Test digits, what the network sees, its most probable answer and some sampled ones."""
+    upper, lower = (half[:SHOWN] for half in halves)
+
+    def digits(bottom):
+        return np.concatenate([upper, bottom], -1).reshape([SHOWN, 28, 28])
+
+    rows = {"digit": digits(lower), "given": digits(np.zeros_like(lower))}
+    rows["argmax"] = digits(model.predict(upper, verbose=0))
+    for draw in range(DRAWS):
+        rows[f"sample {draw + 1}"] = digits(model.generate(upper, seed=seed + draw))
+    figure = tfc.plots.code_grid(np.stack(list(rows.values())), title="lower halves, predicted",
+                                 row_label="", column_label="")  # fmt: skip
+    ax = figure.axes[0]
+    ax.set_xticks([])
+    ax.set_yticks(ax.get_yticks(), rows)
+    return figure
+
+
+HEADER = ("units (temperature)", "test NLL", "train NLL", "test -L_1", "integrality gap")
+NOTE = """\
+Nats, lower is better. NLL: the discrete -L_100^SP, of up to 1,000 examples. -L_1: with one
+discrete draw for each test example; the gap is what it exceeds the relaxed network's by."""
+
+
+def parse(arguments):
+    options = common.parser(__doc__, epochs=20, data=True)
+    options.add_argument("--classes", type=int, nargs="+", default=[2, 4, 8],
+                         help="arities of the Concrete units, powers of two")  # fmt: skip
+    options.add_argument("--width", type=int, default=240, help="units in a layer")
+    options.add_argument("--depth", type=int, default=2, help="layers of units in the table")
+    options.add_argument("--gap-depth", type=int, default=3, help="layers of units in Figure 4")
+    options.add_argument("--num-samples", type=int, default=1, help="m of the training objective")
+    options.add_argument(
+        "--learning-rate", type=common.positive, default=1e-3,
+        help="the paper's long runs have 3e-4",
+    )  # fmt: skip
+    options.add_argument("--temperatures", type=common.positive, nargs="+", default=TEMPERATURES,
+                         help="training temperatures of Figure 4")  # fmt: skip
+    settings = common.parse(options, arguments)
+    for name in ("width", "depth", "gap_depth", "num_samples"):
+        if getattr(settings, name) < 1:
+            common.fail(f"--{name.replace('_', '-')} must be at least 1")
+    for classes in settings.classes:
+        if classes < 2 or classes & (classes - 1):
+            common.fail(f"--classes must be powers of two, not {classes}")
+        if settings.width % int(math.log2(classes)):
+            common.fail(f"--width {settings.width} is no multiple of the bits of {classes} classes")
+    return settings
+
+
+def main(arguments=None):
+    settings = parse(arguments)
+    epochs = settings.epochs
+    temperatures = sorted(set(settings.temperatures))
+    kinds = [
+        Units("concrete", classes, tfc.calibration.suggest_temperature(classes).posterior)
+        for classes in dict.fromkeys(settings.classes)
+    ]
+    kinds += [Units(name, 2, temperature) for name, temperature in PAIRED]
+    kinds = list(dict.fromkeys(kinds))
+    if settings.smoke:
+        epochs, temperatures, kinds = 1, temperatures[-1:], [kinds[0], kinds[-2]]
+    tf.get_logger().setLevel("ERROR")  # many models, many traces: no advice on that
+    experiment = Experiment(settings)
+    rows, model = experiment.compare(kinds, epochs)
+    relaxed, discrete = experiment.sweep(temperatures, epochs)
+
+    paths = [
+        common.save_figure(figure, settings.output, name)
+        for name, figure in (
+            ("structured_prediction_gap", draw_gap(temperatures, relaxed, discrete)),
+            (
+                "structured_prediction_halves",
+                draw_predictions(model, experiment.test, settings.seed),
+            ),
+        )
+    ]
+    title = (
+        f"Lower halves of digits, {settings.depth} layers of {settings.width} units, "
+        f"m = {settings.num_samples}, {len(experiment.train[0]):,} images, {epochs} epochs"
+    )
+    path = settings.output / "structured_prediction.md"
+    paths.append(common.write_table(path, title, HEADER, rows, NOTE))
+    print("wrote " + ", ".join(str(path) for path in paths))
+    print(
+        "look at: structured_prediction_gap.png, where the two losses part above temperature 1; "
+        "structured_prediction_halves.png for answers that differ where the upper half is "
+        "ambiguous; the table for arities and for IGR against Concrete"
+    )
+
+
+if __name__ == "__main__":
+    main()
