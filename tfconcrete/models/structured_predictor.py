@@ -124,6 +124,7 @@ class StructuredPredictor(BoundModel):
         return unfold_rows(working(self.decoder(x, training=training)), num_samples)
 
     def _terms(self, x, y, way, training):
+        y = self._target(x, y)
         outputs = self._outputs(x, way, self.num_samples, training)
         log_likelihood = self.likelihood.log_prob(y, outputs)
         return {

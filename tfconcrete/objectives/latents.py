@@ -265,7 +265,11 @@ class GaussianLatent(Latent):
     """
 
     def build(self, params):
-        output = self._build_layer(params, params[0].shape)
+        if not isinstance(params, (list, tuple)) or len(params) != 2:
+            raise invalid_value(
+                "encoder", "two outputs, [loc, log_scale] of an IGRSample", params
+            )
+        output = self._build_layer(list(params), params[0].shape)
         self.params_shape = [tuple(x.shape) for x in params]
         return output
 
