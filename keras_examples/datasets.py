@@ -104,9 +104,9 @@ def load_splits(name, data_dir=None, smoke=False, limit=None):
 
 
 def image_batches(images, binarize=False, seed=None, batch_size=64):
-    """A `tf.data.Dataset` of float images in [0, 1].
+    """A `tf.data.Dataset` of float32 images in [0, 1] from images of floats or bytes.
 
-    With a seed for training: shuffled, and where asked binarized, anew in every epoch.
+    With a seed, for training, in a new order in every epoch, and binarized where asked.
     """
     import tensorflow as tf
 
@@ -190,28 +190,3 @@ def omniglot_28(images, seed=0):
     grey = 1.0 - images.mean(-1, keepdims=True)
     small = tf.image.resize(grey, [28, 28], method="area").numpy()[..., 0]
     return (np.random.default_rng(seed).random(small.shape) < small).astype(np.float32)
-
-
-def binarized_batches(images, batch_size, seed=0):
-    """Batches for `fit`, shuffled and binarized anew in every epoch, pixels as probabilities.
-
-    Args:
-        images: float array `[n, ...]` in [0, 1].
-        batch_size: images in a batch; the last, smaller one is left out.
-        seed: seed of order and binarization.
-
-    Returns:
-        A `tf.data.Dataset` of float32 `[batch_size, ...]`.
-    """
-    import tensorflow as tf
-
-    order = tf.data.Dataset.from_tensor_slices(images)
-    order = order.shuffle(len(images), seed=seed, reshuffle_each_iteration=True)
-    batches = order.batch(batch_size, drop_remainder=len(images) >= batch_size)
-    noise = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True).batch(2)
-
-    def binarize(batch, words):
-        uniform = tf.random.stateless_uniform(tf.shape(batch), words)
-        return tf.cast(uniform < batch, tf.float32)
-
-    return tf.data.Dataset.zip((batches, noise)).map(binarize).prefetch(4)
