@@ -20,6 +20,14 @@ class OneLineParser(argparse.ArgumentParser):
         fail(message)
 
 
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, except those that say nothing."""
+
+    def _get_help_string(self, action):
+        silent = action.default is None or action.default is False
+        return action.help if silent else super()._get_help_string(action)
+
+
 def parser(description, epochs=None, data=False):
     """The options that examples have in common.
 
@@ -30,7 +38,7 @@ def parser(description, epochs=None, data=False):
     """
     options = OneLineParser(
         description=description.strip().splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument(
         "--output", type=pathlib.Path, default=pathlib.Path("output"), help="folder to write to"
@@ -62,6 +70,8 @@ def parse(options, arguments=None):
     settings = options.parse_args(arguments)
     if getattr(settings, "epochs", 1) < 1:
         fail(f"--epochs must be at least 1, not {settings.epochs}")
+    if not 0 <= settings.seed < 2**31:
+        fail(f"--seed must be from 0 to {2**31 - 1}, not {settings.seed}")
     data_dir = getattr(settings, "data_dir", None)
     if data_dir is not None and not data_dir.is_dir():
         fail(f"--data-dir {data_dir} is not a folder")

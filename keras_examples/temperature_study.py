@@ -285,15 +285,12 @@ def choose(settings):
 def main(arguments=None):
     options = common.parser(__doc__, epochs=70, data=True)
     options.add_argument(
-        "--temperatures", type=float, nargs="+", default=TEMPERATURES,
+        "--temperatures", type=common.positive, nargs="+", default=TEMPERATURES,
         help="fixed temperatures to compare; 2/3 is always among them",
     )  # fmt: skip
     options.add_argument("--no-annealing", action="store_true", help="leave out annealing runs")
     settings = common.parse(options, arguments)
     settings.epochs = 2 if settings.smoke else settings.epochs
-    for temperature in settings.temperatures:
-        if not 0 < temperature < float("inf"):
-            common.fail(f"--temperatures must be positive, not {temperature:g}")
     data_dir = datasets.data_directory(settings.data_dir)
     (train, _), (test, labels) = datasets.load_images(
         "mnist", data_dir=data_dir, smoke=settings.smoke

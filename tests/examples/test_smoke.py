@@ -85,6 +85,7 @@ def test_errors_are_one_line(name, example, tmp_path, capsys):
         (["--epochs", "many"], "many"),
         (["--data-dir", str(tmp_path / "nowhere")], "nowhere"),
         (["--seed", "x"], "x"),
+        (["--seed", "-1"], "-1"),
         (["--no-such-option"], "--no-such-option"),
     ):
         assert complaint in exits_with_one_line(module, [*bad, *output], capsys)

@@ -113,15 +113,18 @@ def test_principal_components(example):
     np.testing.assert_allclose(shares, values[:2] / values.sum(), rtol=1e-6)
 
 
-def test_binarized_batches(example):
+def test_dynamic_binarization(example):
     """Pixels are on as often as they are bright, anew in every epoch, the same by seed."""
     brightness = np.linspace(0, 1, 28, dtype="float32")
     images = np.tile(brightness, [300, 28, 1])
-    make = example("datasets").binarized_batches
-    first, second = (np.concatenate(list(batches)) for batches in [make(images, 100, 3)] * 2)
+
+    def make():
+        return example("datasets").image_batches(images, binarize=True, seed=3, batch_size=100)
+
+    first, second = (np.concatenate(list(batches)) for batches in [make()] * 2)
     assert first.shape == (300, 28, 28) and set(np.unique(first)) == {0.0, 1.0}
     assert np.any(first != second)
     count = 300 * 28
     error = np.sqrt(brightness * (1 - brightness) / count)
     assert np.all(np.abs(first.mean(axis=(0, 1)) - brightness) <= 5 * error)
-    np.testing.assert_array_equal(first, np.concatenate(list(make(images, 100, 3))))
+    np.testing.assert_array_equal(first, np.concatenate(list(make())))
