@@ -16,17 +16,16 @@ the relaxed network learns to send real numbers between -1 and 1, and the discre
 which cannot, falls behind. That is the integrality gap.
 """
 
-import dataclasses
 import math
 
 import common
 import datasets
-import igr_architectures
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from units import Units
 
 import tfconcrete as tfc
 
@@ -38,52 +37,15 @@ TEMPERATURES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 SHOWN, DRAWS = 10, 5
 
 
-@dataclasses.dataclass(frozen=True)
-class Units:
-    """A kind of discrete unit: which relaxation, how many classes, at which temperature."""
+def sampling_layer(units, seed):
+    """The layer of `units`; draws of an IGR unit are rounded samples.
 
-    relaxation: str
-    classes: int
-    temperature: float
-
-    @property
-    def label(self):
-        name = {"igr": "IGR", "concrete": "Concrete"}[self.relaxation]
-        arity = "binary" if self.classes == 2 else f"{self.classes}-ary"
-        return f"{name} {arity} ({self.temperature:.2g})"
-
-    @property
-    def is_binary_concrete(self):
-        return self.relaxation == "concrete" and self.classes == 2
-
-    def latent(self, seed):
-        if self.is_binary_concrete:
-            return tfc.layers.BinConcreteSample(self.temperature, levels=(-1, 1), seed=seed)
-        if self.relaxation == "concrete":
-            return tfc.ConcreteSample(self.temperature, seed=seed)
-        # An identity in front of the softmax++ leaves the unit as it is, but without class
-        # probabilities: they cost a quadrature for each draw, and no KL here asks for them.
-        return tfc.IGRSample(tfp.bijectors.Identity(), self.temperature, seed=seed)
-
-    def parameters(self, hidden, width):
-        """The latent's parameters for a layer of `width` units, linear in `hidden`."""
-        if self.is_binary_concrete:
-            return keras.layers.Dense(width)(hidden)
-        variables = width // int(math.log2(self.classes))
-        heads = igr_architectures.head_shapes(self.relaxation, variables, self.classes)
-        outputs = [
-            keras.layers.Reshape(shape)(keras.layers.Dense(math.prod(shape))(hidden))
-            for shape in heads
-        ]
-        return outputs[0] if len(outputs) == 1 else outputs
-
-    def sample_input(self, width):
-        """A model's input for the latent's samples, and the units in [-1, 1] it stands for."""
-        if self.is_binary_concrete:
-            inputs = keras.Input([width])
-            return inputs, inputs
-        inputs = keras.Input([width // int(math.log2(self.classes)), self.classes])
-        return inputs, tfc.layers.HypercubeCode(self.classes)(inputs)
+    An identity in front of its softmax++ leaves an IGR unit as it is, but without known class
+    probabilities: they cost a quadrature for each draw, and no KL here asks for them.
+    """
+    if units.relaxation != "igr":
+        return units.latent(seed)
+    return tfc.IGRSample(tfp.bijectors.Identity(), units.temperature, seed=seed)
 
 
 def build_model(units, width, depth, bias, num_samples, seed):
@@ -105,7 +67,7 @@ def build_model(units, width, depth, bias, num_samples, seed):
     inputs, values = units.sample_input(width)
     outputs = keras.layers.Dense(PIXELS, bias_initializer=lambda shape, dtype: bias)(values)
     decoder = keras.Model(inputs, outputs)
-    latents = [units.latent(seed + level) for level in range(depth)]
+    latents = [sampling_layer(units, seed + level) for level in range(depth)]
     return tfc.models.StructuredPredictor(encoders, decoder, latents, num_samples=num_samples)
 
 

@@ -104,3 +104,23 @@ class DiscreteSampling:
         if self._options and self._options[level] == "analytic":
             return latent.analytic(node, q, p, None, None)
         return latent.log_mass_ratio(node, q, p)
+
+
+class UnweightedSampling:
+    """Exact draws for a bound that asks for no masses.
+
+    Args:
+        latents: list of `Latent`.
+        seeds: an int32 `[2]` seed for each.
+    """
+
+    def __init__(self, latents, seeds):
+        self._latents = latents
+        self._seeds = seeds
+
+    def params(self, level, params):
+        return params
+
+    def sample(self, level, params):
+        value = self._latents[level].draw_value(params, self._seeds[level])
+        return value, value

@@ -8,8 +8,8 @@ from tfconcrete._seeds import as_seed, split
 from tfconcrete.models.base import BoundModel
 from tfconcrete.models.evaluation import in_batches, stream_likelihood
 from tfconcrete.models.sampling import (
-    DiscreteSampling,
     RelaxedSampling,
+    UnweightedSampling,
     fold_rows,
     next_seeds,
     temperatures,
@@ -141,7 +141,7 @@ class StructuredPredictor(BoundModel):
 
     def _discrete_terms(self, x, y):
         seeds = next_seeds(self._latents)
-        terms = self._terms(x, y, DiscreteSampling(self._latents, seeds), training=False)
+        terms = self._terms(x, y, UnweightedSampling(self._latents, seeds), training=False)
         relaxed = self._terms(x, y, self._relaxed_sampling(seeds, False), training=False)
         return {**terms, "relaxed_loss": relaxed["loss"]}
 
@@ -188,7 +188,7 @@ class StructuredPredictor(BoundModel):
         )
 
     def _exact_sampling(self, seed):
-        return DiscreteSampling(self._latents, split(seed, len(self._latents)))
+        return UnweightedSampling(self._latents, split(seed, len(self._latents)))
 
     def _generate(self, x, seed):
         outputs = self._outputs(x, self._exact_sampling(seed), 1, training=False)

@@ -20,7 +20,8 @@ def base_rate_bias(data):
     >>> bias = tfc.objectives.base_rate_bias(np.array([[0.0, 1.0], [0.0, 1.0]]))
     >>> bias.round(4)
     array([-1.0986,  1.0986], dtype=float32)
-    >>> layer = keras.layers.Dense(2, bias_initializer=lambda shape, dtype: bias)
+    >>> start = keras.initializers.Constant(bias)
+    >>> layer = keras.layers.Dense(2, bias_initializer=start)
     """
     data = np.asarray(data)
     if data.ndim < 2 or not len(data):

@@ -75,9 +75,13 @@ class Latent:
         """What a decoder sees of a node."""
         return node
 
+    def draw_value(self, params, seed):
+        """An exact draw as a decoder sees it, from the layer's own parameters."""
+        return self._output_value(self.layer._draw(params, None, seed))
+
     def draw(self, params, seed):
-        """An exact draw: its node, and what a decoder sees of it."""
-        value = self._output_value(self.layer._draw(params, None, seed))
+        """An exact draw from `discrete_params`: its node, and what a decoder sees of it."""
+        value = self.draw_value(params, seed)
         return value, value
 
     def output(self, params, training=None):
@@ -278,7 +282,7 @@ class GaussianLatent(Latent):
         return value, self._gaussians(params, seed)
 
     def draw(self, params, seed):
-        value = self.layer._draw(params, None, seed)
+        value = self.draw_value(params, seed)
         return (value, self._gaussians(params, seed)), value
 
     def _gaussians(self, params, seed):
