@@ -101,7 +101,7 @@ class Study:
         self.epochs, self.seed = epochs, seed
         self.snapshot_epochs = sorted({1, *np.geomspace(1, epochs, 5).round().astype(int)})
         keras.utils.set_random_seed(seed)
-        encoder, decoder = architectures.two_code_pair(train)
+        encoder, decoder = architectures.two_code_pair()
         latent = tfc.ConcreteSample(BASELINE, seed=seed, name="z")
         self.model = tfc.models.DiscreteVAE(encoder, decoder, latent)
         self.model.compile(keras.optimizers.Adam(1e-3), jit_compile=True, steps_per_execution=20)
