@@ -8,7 +8,7 @@ import pytest
 PACKAGE = pathlib.Path(__file__).parents[1] / "tfconcrete"
 
 STAGES = {
-    "_version": 0, "_checks": 0, "_dtypes": 0, "_seeds": 0,
+    "_version": 0, "_backend": 0, "_checks": 0, "_dtypes": 0, "_seeds": 0,
     "noise": 1,
     "relaxations": 2,
     "estimators": 3, "bijectors": 3, "schedules": 3,

@@ -6,17 +6,8 @@ discrete argmax at inference.
 
 import importlib
 
-import keras
-
-if keras.backend.backend() != "tensorflow":
-    raise ImportError(
-        "tfconcrete runs on Keras 3 with the TensorFlow backend. Received: the "
-        f'"{keras.backend.backend()}" backend. Set the environment variable '
-        'KERAS_BACKEND=tensorflow (or "backend": "tensorflow" in keras.json) before '
-        "Keras is first imported."
-    )
-
 from tfconcrete import (
+    _backend,  # noqa: F401  first: it stops the import under another backend
     bijectors,
     calibration,
     callbacks,
