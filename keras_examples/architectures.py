@@ -47,7 +47,7 @@ def two_code_pair():
     """2 x 10 latents, so few that every code can be looked at.
 
     The decoder starts at zero on purpose. Started at the data's base rate, as larger models
-    may be (Concrete, D.3), this one never learns to use its codes: at every temperature
-    the KL term closes them before the decoder has listened.
+    may be (Concrete, D.3), it decoded all codes alike after 25 epochs on the embedded images,
+    at every temperature.
     """
     return dense_pair((256, 128), 2, 10)
