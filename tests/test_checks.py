@@ -18,7 +18,7 @@ def test_temperature_values(value):
 
 @pytest.mark.parametrize("value", [None, "0.5", True, lambda step: 1.0])
 def test_temperature_types(value):
-    message = r"Invalid type received for argument `temperature`\. Expected a positive finite"
+    message = r"Invalid value received for argument `temperature`\. Expected a positive finite"
     with pytest.raises(TypeError, match=message):
         _checks.check_temperature(value)
 
@@ -73,10 +73,10 @@ def test_axis():
 
 
 def test_one_of():
-    with pytest.raises(ValueError, match="exactly one of `logits` or `probs`.*neither"):
-        _checks.check_one_of(logits=None, probs=None)
-    with pytest.raises(ValueError, match="`logits` and `probs`"):
-        _checks.check_one_of(logits=1, probs=1)
+    start = "Invalid value received for argument `logits`. Expected exactly one of `logits` or"
+    for value, received in ((None, "logits=None, probs=None"), (1, "logits=1, probs=1")):
+        with pytest.raises(ValueError, match=f"{start} `probs`. Received: {received}"):
+            _checks.check_one_of(logits=value, probs=value)
 
 
 RELAXATIONS = [relaxations.concrete, relaxations.exp_concrete]

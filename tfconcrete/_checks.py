@@ -31,9 +31,9 @@ def invalid_value(name, expected, value):
 
 
 def invalid_type(name, expected, value, error=TypeError):
-    """The `TypeError` for argument `name`; raise what this returns."""
+    """The `TypeError` for argument `name`, in the same words; raise what this returns."""
     return error(
-        f"Invalid type received for argument `{name}`. Expected {expected}. "
+        f"Invalid value received for argument `{name}`. Expected {expected}. "
         f"Received: {name}={_describe(value)} of type {type(value).__name__}"
     )
 
@@ -73,8 +73,9 @@ def check_positive(value, name):
 def check_temperature(temperature, logits_shape=None, name="temperature"):
     """The rule for every temperature: positive, finite, and broadcast against the logits."""
     check_positive(temperature, name)
-    if logits_shape is not None and getattr(temperature, "shape", None):
-        check_broadcast(temperature.shape, name, logits_shape, "logits")
+    if logits_shape is not None:
+        shape = temperature.shape if hasattr(temperature, "shape") else np.shape(temperature)
+        check_broadcast(shape, name, logits_shape, "logits")
     return temperature
 
 
@@ -191,10 +192,10 @@ def check_mask(class_mask, shape, axis, name="class_mask"):
 
 def check_one_of(**arguments):
     """Exactly one of the named arguments is given."""
-    given = [name for name, value in arguments.items() if value is not None]
-    if len(given) != 1:
+    if sum(value is not None for value in arguments.values()) != 1:
         names = " or ".join(f"`{name}`" for name in arguments)
-        found = " and ".join(f"`{name}`" for name in given) or "neither"
+        received = ", ".join(f"{name}={_describe(value)}" for name, value in arguments.items())
         raise ValueError(
-            f"Invalid arguments. Expected exactly one of {names}. Received: {found}"
+            f"Invalid value received for argument `{next(iter(arguments))}`. Expected exactly "
+            f"one of {names}. Received: {received}"
         )
