@@ -251,12 +251,32 @@ def test_bad_arguments(estimator, arguments, error, message):
     assert str(caught.value).startswith("Invalid ")
 
 
-@pytest.mark.parametrize("temperature", [0, 0.0, -1.0, NAN, INF, tf.constant(0.0)])
-@pytest.mark.parametrize(
+every_function = pytest.mark.parametrize(
     "name",
     ["straight_through", "straight_through_gumbel_softmax", "bin_concrete_straight_through",
      "gumbel_rao", "gapped_straight_through", "reinmax"],
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("temperature", [0, 0.0, -1.0, NAN, INF, tf.constant(0.0)])
+@every_function
 def test_bad_temperature(name, temperature):
     with pytest.raises(ValueError, match="`temperature`. Expected a positive finite number"):
         getattr(tfc.estimators, name)(tf.zeros([2, 3]), temperature)
+
+
+@pytest.mark.parametrize("temperature", [tf.ones([4]), np.ones([4]), [1.0] * 4])
+@every_function
+def test_temperature_that_does_not_broadcast(name, temperature):
+    message = r"`temperature`. Expected a shape that broadcasts .* shape \(4,\)"
+    with pytest.raises(ValueError, match=message):
+        getattr(tfc.estimators, name)(tf.zeros([2, 3]), temperature)
+    with pytest.raises(ValueError, match="argument `tau`. Expected a shape that broadcasts"):
+        tfc.gumbel_softmax(tf.zeros([2, 3]), temperature)
+
+
+def test_logits_of_unknown_rank(family):
+    logits = tf.random.stateless_normal([5, 4], [7, 7])
+    for function in family.values():
+        traced = tf.function(lambda x, f=function: f(x, seed=1), [tf.TensorSpec(None)])
+        np.testing.assert_array_equal(traced(logits), function(logits, seed=1))

@@ -36,9 +36,9 @@ def bin_concrete_straight_through(logits, temperature, class_mask=None, seed=Non
     >>> tfc.estimators.bin_concrete_straight_through(logits, 0.5, seed=0).numpy()
     array([0., 1.], dtype=float32)
     """
-    check_temperature(temperature)
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_binary_logits(logits, class_mask)
+    check_temperature(temperature, working.shape)
     perturbed = working + tf.cast(logistic(tf.shape(working), seed), working.dtype)
     hard = zero_masked(tf.cast(perturbed > 0.0, working.dtype), mask)
     scores = perturbed / cast(temperature, working.dtype)

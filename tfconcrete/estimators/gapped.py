@@ -100,12 +100,12 @@ def gapped_straight_through(
     >>> bool(tf.reduce_all(tf.argmax(hard, -1) == tf.argmax(soft, -1)))
     True
     """
-    check_temperature(temperature)
     gap = check_gap(gap)
     hard = check_flag(hard, "hard")
     perturbation_gradient = check_flag(perturbation_gradient, "perturbation_gradient")
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
+    check_temperature(temperature, working.shape)
     one_hot = draw(working, axis, seed)
 
     fixed = working if perturbation_gradient else tf.stop_gradient(working)

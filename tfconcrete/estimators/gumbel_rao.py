@@ -79,10 +79,10 @@ def gumbel_rao(
     >>> tape.gradient(draw, logits, tf.constant([[1.0, 0.0, 0.0]])).shape
     TensorShape([1, 3])
     """
-    check_temperature(temperature)
     num_samples = check_count(num_samples, "num_samples")
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
+    check_temperature(temperature, working.shape)
     axis = axis if axis < 0 else axis - working.shape.rank  # a sample dimension comes first
     temperature = tf.broadcast_to(cast(temperature, working.dtype), tf.shape(working))
     seed = as_seed(seed)

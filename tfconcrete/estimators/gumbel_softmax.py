@@ -39,9 +39,9 @@ def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-
     >>> bool(tf.reduce_all(tf.argmax(hard, -1) == tf.argmax(soft, -1)))
     True
     """
-    check_temperature(temperature)
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
+    check_temperature(temperature, working.shape)
     perturbed = add_gumbel(working, seed)
     hard = zero_masked(discretize(perturbed, axis), mask)
     scores = perturbed / cast(temperature, working.dtype)
@@ -69,9 +69,9 @@ def gumbel_softmax(logits, tau=1.0, hard=False, dim=-1, seed=None):
     >>> tfc.gumbel_softmax(tf.zeros([4, 3]), tau=0.5, hard=True, seed=0).shape
     TensorShape([4, 3])
     """
-    check_temperature(tau, name="tau")
     hard = check_flag(hard, "hard")
     logits = tf.convert_to_tensor(logits)
     check_axis(dim, logits.shape.rank, "dim")
+    check_temperature(tau, logits.shape, "tau")
     sample = straight_through_gumbel_softmax if hard else concrete
     return sample(logits, tau, axis=dim, seed=seed)

@@ -41,9 +41,9 @@ def reinmax(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
     >>> tape.gradient(loss, logits).shape
     TensorShape([3])
     """
-    check_temperature(temperature)
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
+    check_temperature(temperature, working.shape)
     one_hot = draw(working, axis, seed)
     scores = tf.stop_gradient(working / cast(temperature, working.dtype))
 

@@ -34,9 +34,9 @@ def straight_through(logits, temperature=1.0, class_mask=None, axis=-1, seed=Non
     >>> tf.reduce_sum(draw, -1).numpy()
     array([1., 1., 1., 1.], dtype=float32)
     """
-    check_temperature(temperature)
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
+    check_temperature(temperature, working.shape)
     hard = zero_masked(draw(working, axis, seed), mask)
     scores = working / cast(temperature, working.dtype)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)

@@ -8,7 +8,7 @@ from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 def _class_index(x, axis):
     """0, 1, ... along `axis`, shaped to broadcast against `x`."""
-    rank = x.shape.rank
+    rank = tf.rank(x) if x.shape.rank is None else x.shape.rank
     index = tf.range(tf.shape(x)[axis], dtype=tf.int32)
     trailing = rank - 1 - (axis % rank)
     return tf.reshape(index, tf.concat([[-1], tf.ones([trailing], tf.int32)], 0))
