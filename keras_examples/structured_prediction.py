@@ -24,7 +24,6 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from units import Units
 
 import tfconcrete as tfc
@@ -35,17 +34,6 @@ PIXELS = ROWS * 28
 PAIRED = (("igr", 0.5), ("concrete", 2 / 3), ("igr", 0.1), ("concrete", 0.25))
 TEMPERATURES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 SHOWN, DRAWS = 10, 5
-
-
-def sampling_layer(units, seed):
-    """The layer of `units`; draws of an IGR unit are rounded samples.
-
-    An identity in front of its softmax++ leaves an IGR unit as it is, but without known class
-    probabilities: they cost a quadrature for each draw, and no KL here asks for them.
-    """
-    if units.relaxation != "igr":
-        return units.latent(seed)
-    return tfc.IGRSample(tfp.bijectors.Identity(), units.temperature, seed=seed)
 
 
 def build_model(units, width, depth, bias, num_samples, seed):
@@ -67,7 +55,7 @@ def build_model(units, width, depth, bias, num_samples, seed):
     inputs, values = units.sample_input(width)
     outputs = keras.layers.Dense(PIXELS, bias_initializer=lambda shape, dtype: bias)(values)
     decoder = keras.Model(inputs, outputs)
-    latents = [sampling_layer(units, seed + level) for level in range(depth)]
+    latents = [units.latent(seed + level) for level in range(depth)]
     return tfc.models.StructuredPredictor(encoders, decoder, latents, num_samples=num_samples)
 
 
