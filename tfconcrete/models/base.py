@@ -84,6 +84,7 @@ class BoundModel(keras.Model):
 
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        self._ensure_built(x)
         with tf.GradientTape() as tape:
             terms = self._training_terms(x, y)
             loss = self._total_loss(terms, sample_weight)
@@ -96,6 +97,7 @@ class BoundModel(keras.Model):
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        self._ensure_built(x)
         terms = self._discrete_terms(x, y)
         terms["discrete_gap"] = terms["loss"] - terms["relaxed_loss"]
         return self._report(x, y, terms, sample_weight)
@@ -107,6 +109,12 @@ class BoundModel(keras.Model):
     def _total_loss(self, terms, sample_weight):
         loss = _mean(terms["loss"] + terms.get("auxiliary", 0.0), sample_weight)
         return loss + _sum(self.losses)
+
+    def _ensure_built(self, x):
+        """Builds networks that did not know their input's shape, on the first data seen."""
+        if not self.built:
+            with tf.init_scope():
+                self.build((None, *x.shape[1:]))
 
     def _training_terms(self, x, y):
         raise NotImplementedError

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfconcrete._checks import check_count, check_number, check_temperature
 from tfconcrete._seeds import as_seed, fold_in, random_words, split
 from tfconcrete.models.base import BoundModel
-from tfconcrete.models.evaluation import in_batches, stream_likelihood
+from tfconcrete.models.evaluation import as_array, compiled, in_batches, stream_likelihood
 from tfconcrete.models.priors import check_prior, make_prior
 from tfconcrete.models.sampling import (
     DiscreteSampling,
@@ -123,10 +123,10 @@ class DiscreteVAE(BoundModel):
         self._latents = [as_latent(layer) for layer in as_list(latent)]
         self._kl_options = self._resolve_kl()
         self._prior = None
-        self._encode_function = tf.function(self._encode_codes, reduce_retracing=True)
-        self._decode_function = tf.function(self._decode_codes, reduce_retracing=True)
-        self._generate_function = tf.function(self._generate_from_seeds, reduce_retracing=True)
-        self._likelihood_function = tf.function(self._streamed_likelihood, jit_compile=True)
+        self._encode_function = compiled(self._encode_codes)
+        self._decode_function = compiled(self._decode_codes)
+        self._generate_function = compiled(self._generate_from_seeds)
+        self._likelihood_function = compiled(self._streamed_likelihood, jit_compile=True)
         spec = input_spec(self._encoders[0])
         if spec is not None:
             self._build_from(spec)
@@ -175,8 +175,8 @@ class DiscreteVAE(BoundModel):
     def _mean(self, params):
         return self.likelihood.mean(working(tf.convert_to_tensor(params)))
 
-    def _prior_params(self):
-        return tf.nest.map_structure(tf.convert_to_tensor, self._prior)
+    def _prior_params(self, dtype=tf.float32):
+        return tf.nest.map_structure(lambda p: tf.cast(p, dtype), self._prior)
 
     def _posterior(self, x, way, training):
         """The parameters of z_1, `[batch, ...]`, as `way` reads them."""
@@ -201,7 +201,8 @@ class DiscreteVAE(BoundModel):
                 range(len(nodes) - 1), self._decoders[1:], values[1:], strict=True
             )
         ]
-        priors.append(way.params(len(nodes) - 1, self._prior_params()))
+        prior = self._prior_params(tf.nest.flatten(q)[0].dtype)
+        priors.append(way.params(len(nodes) - 1, prior))
         outputs = unfold_rows(working(self._decoders[0](values[0], training=training)), num_samples)
         log_likelihood = self.likelihood.log_prob(x, outputs)
         log_ratio = tf.zeros_like(log_likelihood)
@@ -249,6 +250,8 @@ class DiscreteVAE(BoundModel):
             int32 array `[examples, ...]`, of the latent's shape without its class axis;
             for a stack a list of them, z_1 first.
         """
+        x = np.asarray(x)
+        self._ensure_built(x)
         return in_batches(self._encode_function, x, batch_size)
 
     def decode(self, codes, batch_size=1_000):
@@ -265,6 +268,7 @@ class DiscreteVAE(BoundModel):
         if isinstance(codes, (list, tuple)) and isinstance(self.latent, (list, tuple)):
             codes = codes[0]
         codes = np.asarray(codes)
+        self._check_built("decode")
         self._latents[0].check_codes(codes)
         return in_batches(self._decode_function, codes.astype(np.int32), batch_size)
 
@@ -281,6 +285,7 @@ class DiscreteVAE(BoundModel):
             the same whatever `n`.
         """
         n = check_count(n, "n")
+        self._check_built("generate")
         words = random_words([n, 2], fold_in(as_seed(seed), 0))
         seeds = tf.bitcast(words, tf.int32).numpy()
         return in_batches(self._generate_function, seeds, batch_size)
@@ -313,9 +318,18 @@ class DiscreteVAE(BoundModel):
         >>> model.log_likelihood(np.zeros([3, 4]), 1_000, seed=0, verbose=0).shape
         (3,)
         """
+        x = as_array(x)
+        self._ensure_built(x)
         return stream_likelihood(
             self._likelihood_function, (x,), num_samples, chunk, seed, batch_size, verbose
         )
+
+    def _check_built(self, method):
+        if not self.built:
+            raise ValueError(
+                f"Invalid call of `{method}`. Expected a model whose shapes are known: call it "
+                "on data first, or give its encoder a `keras.Input`."
+            )
 
     # Traced by the methods above and by the export: tensors in, tensors out.
 

@@ -13,6 +13,13 @@ from tfconcrete.models.data import check_finite_data
 ROWS = 1_000
 
 
+def compiled(function, jit_compile=None):
+    """A `tf.function` for any batch size; nothing in it is Python control flow on tensors."""
+    return tf.function(
+        function, autograph=False, reduce_retracing=True, jit_compile=jit_compile
+    )
+
+
 def in_batches(function, x, batch_size):
     """`function` of arrays `[examples, ...]`, some at a time; NumPy arrays out."""
     batch_size = check_count(batch_size, "batch_size")
@@ -28,7 +35,7 @@ def stream_likelihood(function, data, num_samples, chunk, seed, batch_size, verb
 
     Args:
         function: compiled `(*batch, seed, num_samples, chunk) -> [batch]`.
-        data: tuple of arrays `[examples, ...]`, or of one `tf.data.Dataset`.
+        data: tuple of arrays `[examples, ...]`.
         num_samples, chunk, seed, batch_size, verbose: as in `DiscreteVAE.log_likelihood`.
 
     Returns:
@@ -36,7 +43,6 @@ def stream_likelihood(function, data, num_samples, chunk, seed, batch_size, verb
     """
     num_samples = check_count(num_samples, "num_samples")
     chunk = min(check_count(chunk, "chunk"), num_samples)
-    data = tuple(_as_array(x) for x in data)
     check_finite_data(data, "x")
     examples = len(data[0])
     if not examples:
@@ -58,7 +64,8 @@ def stream_likelihood(function, data, num_samples, chunk, seed, batch_size, verb
     return np.concatenate(bounds)
 
 
-def _as_array(x):
+def as_array(x):
+    """An array, from one or from the batches of a dataset."""
     if isinstance(x, tf.data.Dataset):
         batches = [keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in x]
         return np.concatenate([np.asarray(batch) for batch in batches])

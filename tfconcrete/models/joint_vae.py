@@ -141,7 +141,7 @@ class JointVAE(DiscreteVAE):
         outputs = unfold_rows(working(self.decoder([z, c], training=training)), num_samples)
         log_likelihood = self.likelihood.log_prob(x, outputs)
         node, c = unfold_rows((node, c), num_samples)
-        discrete = way.log_ratio(0, node, q, way.params(0, self._prior_params()))
+        discrete = way.log_ratio(0, node, q, way.params(0, self._prior_params(loc.dtype)))
         continuous = (
             gaussian_kl(loc, log_scale)
             if num_samples == 1

@@ -237,7 +237,8 @@ class ScoreFunctionVAE(DiscreteVAE):
             value = latent.to_levels(rows) if is_binary else rows
             outputs = working(self._decoders[0](value, training=True))
             log_likelihood = self.likelihood.log_prob(x, unfold_rows(outputs, self.num_samples))
-            log_p = unfold_rows(latent.log_mass(value, self._prior_params()), self.num_samples)
+            log_p = latent.log_mass(value, self._prior_params(value.dtype))
+            log_p = unfold_rows(log_p, self.num_samples)
             log_ratio = tf.stop_gradient(log_q) - log_p
             terms.update(_means(log_likelihood, log_ratio))
             return log_likelihood - self.beta * log_ratio

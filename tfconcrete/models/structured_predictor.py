@@ -6,7 +6,7 @@ import tensorflow as tf
 from tfconcrete._checks import check_count, invalid_type
 from tfconcrete._seeds import as_seed, split
 from tfconcrete.models.base import BoundModel
-from tfconcrete.models.evaluation import in_batches, stream_likelihood
+from tfconcrete.models.evaluation import as_array, compiled, in_batches, stream_likelihood
 from tfconcrete.models.sampling import (
     RelaxedSampling,
     UnweightedSampling,
@@ -85,8 +85,8 @@ class StructuredPredictor(BoundModel):
         self.likelihood = get_likelihood(likelihood)
         self.num_samples = check_count(num_samples, "num_samples")
         self._latents = [as_latent(layer) for layer in as_list(latent)]
-        self._generate_function = tf.function(self._generate, reduce_retracing=True)
-        self._likelihood_function = tf.function(self._streamed_likelihood, jit_compile=True)
+        self._generate_function = compiled(self._generate)
+        self._likelihood_function = compiled(self._streamed_likelihood, jit_compile=True)
         spec = input_spec(self._encoders[0])
         if spec is not None:
             self._build_from(spec)
@@ -183,6 +183,8 @@ class StructuredPredictor(BoundModel):
         Returns:
             float32 array `[examples]`, in nats.
         """
+        x, y = as_array(x), as_array(y)
+        self._ensure_built(x)
         return stream_likelihood(
             self._likelihood_function, (x, y), num_samples, chunk, seed, batch_size, verbose
         )

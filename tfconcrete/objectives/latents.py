@@ -166,7 +166,7 @@ class Latent:
 
     def from_codes(self, codes):
         """The states of int32 codes, as a decoder sees them."""
-        return tf.one_hot(codes, self.num_states, axis=self.axis)
+        return tf.one_hot(codes, self.num_states, axis=self.axis % (codes.shape.rank + 1))
 
 
 class CategoricalLatent(Latent):
