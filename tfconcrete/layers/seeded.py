@@ -13,6 +13,8 @@ _STATE = "seed_generator_state"
 
 
 def _make_generator(seed):
+    if isinstance(seed, dict):
+        seed = keras.saving.deserialize_keras_object(seed)
     if isinstance(seed, keras.random.SeedGenerator):
         return seed
     if seed is not None:
@@ -38,6 +40,7 @@ class SeededLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.seed_generator = _make_generator(seed)
         self.seed = self.seed_generator.get_config()["seed"]
+        self._owns_generator = seed is None or isinstance(seed, numbers.Integral)
         # Keras leaves the state of a generator out of its files, and TensorFlow out of
         # its checkpoints: a resumed run would replay its noise.
         self._seed_checkpoint = tf.Module()
@@ -71,4 +74,7 @@ class SeededLayer(keras.layers.Layer):
             self.seed_generator.state.assign(state)
 
     def get_config(self):
-        return {**super().get_config(), "seed": self.seed}
+        # A generator stays itself, for Keras to describe: layers that share one then share
+        # it in a `.keras` file too, where two of the same seed would draw the same noise.
+        seed = self.seed if self._owns_generator else self.seed_generator
+        return {**super().get_config(), "seed": seed}
