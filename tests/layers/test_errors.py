@@ -11,7 +11,7 @@ L = tfc.layers
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize("temperature", [0, 0.0, -1, NAN, INF, -INF, lambda step: -1.0])
+@pytest.mark.parametrize("temperature", [0, 0.0, -1, NAN, INF, -INF, 1e-60, lambda step: -1.0])
 def test_temperature_values(masked_layer, temperature):
     with pytest.raises(
         ValueError,

@@ -79,7 +79,22 @@ def test_a_shared_generator():
     one, other = tfc.ConcreteSample(seed=generator), tfc.ConcreteSample(seed=generator)
     first = one(LOGITS, training=True).numpy()
     assert np.any(first != other(LOGITS, training=True))
-    assert one.get_config()["seed"] == 5
+
+
+def test_a_shared_generator_is_shared_in_files_and_clones(tmp_path):
+    generator = keras.random.SeedGenerator(5)
+    inputs = keras.Input([LOGITS.shape[-1]])
+    draws = [tfc.ConcreteSample(seed=generator, name=name)(inputs) for name in "ab"]
+    model = keras.Model(inputs, draws)
+    model(LOGITS, training=True)
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    first, second = restored(LOGITS, training=True)
+    assert np.any(first != second)
+    for draw, expected in zip((first, second), model(LOGITS, training=True), strict=True):
+        np.testing.assert_array_equal(draw, expected)
+    first, second = keras.models.clone_model(model)(LOGITS, training=True)
+    assert np.any(first != second)
 
 
 def test_the_temperature_is_a_weight(any_layer):
@@ -103,8 +118,11 @@ def test_the_temperature_is_a_weight(any_layer):
         assert float(layer.temperature.numpy()) == 0.125
         assert layer.temperature is not other.temperature
     assert layer.non_trainable_weights == [layer.temperature]
-    for bad in (0.0, -1, float("nan"), float("inf")):
+    for bad in (0.0, -1, float("nan"), float("inf"), 1e-60, 1e60):
         with pytest.raises(ValueError, match="`temperature`. Expected a positive finite number"):
+            layer.temperature = bad
+    for bad in ([0.5], np.ones([2]), tf.ones([2]), "0.5", None, True, lambda step: 0.5):
+        with pytest.raises(TypeError, match="`temperature`. Expected a positive finite number"):
             layer.temperature = bad
     assert float(layer.temperature.numpy()) == 0.125
 

@@ -12,6 +12,8 @@ from tfconcrete._checks import (
     check_num_classes,
     check_temperature,
     invalid_type,
+    invalid_value,
+    static_value,
 )
 from tfconcrete.layers.recorder import is_recording_codes, note_call, note_codes
 from tfconcrete.layers.seeded import SeededLayer
@@ -24,6 +26,9 @@ from tfconcrete.relaxations.discretize import (
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 INFERENCE_MODES = ("argmax", "sample", "probs")
+
+# The weight is float32: a smaller temperature would be 0 there, a larger one infinite.
+_SMALLEST, _LARGEST = np.finfo(np.float32).tiny, np.finfo(np.float32).max
 
 
 class SamplingLayer(SeededLayer):
@@ -136,7 +141,12 @@ class SamplingLayer(SeededLayer):
 
     def _check_temperature(self, value):
         """Raises unless `value` (where it is known) is a temperature for this layer."""
+        if np.ndim(value) != 0:
+            raise invalid_type("temperature", "a positive finite number", value)
         check_temperature(value)
+        known = static_value(value)
+        if known is not None and not _SMALLEST <= known <= _LARGEST:
+            raise invalid_value("temperature", "a positive finite number in float32", value)
 
     def _checked_temperature(self, value):
         if value is None or isinstance(value, str) or np.ndim(value) != 0:
