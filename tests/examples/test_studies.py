@@ -50,6 +50,15 @@ def test_every_estimator_is_known(comparison):
             assert temperature in plan.temperatures and set(values) <= set(plan.estimators)
 
 
+def test_paper_values_belong_to_their_setting(comparison):
+    plans = comparison.PLANS
+    assert comparison.published(comparison.DEFAULT, "gst-1.0", 0.5) == 108.43
+    assert comparison.published(comparison.DEFAULT, "st", 0.5) == 133.84
+    assert comparison.published(plans["4"], "gst-1.0", 0.5) == 96.09
+    assert comparison.published(plans["7"], "gst-1.0", 0.1) == 107.73
+    assert comparison.published(plans["7"], "gst-1.0", 0.5) == ""
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_loss_is_the_negative_bound(name, comparison, networks):
     encoder, decoder = networks
