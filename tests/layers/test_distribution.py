@@ -106,6 +106,9 @@ def test_log_space_is_exact_where_the_simplex_underflows(family):
         (lambda x: tfd.Categorical(logits=x), [2, 1]),
         (lambda x: tfd.Normal(x, 1.0), X),
         (lambda x: tfc.distributions.LogitBinConcrete(0.5, logits=x), X / 0.5),
+        # At the concentrations below 1 the density is unbounded, and TFP's mode NaN.
+        (lambda x: tfd.Gamma(1.25 + x, 2.0), np.where(X < -0.25, 1.25 + X, 0.25 + X) / 2.0),
+        (lambda x: tfd.Cauchy(x, 1.0, allow_nan_stats=False), X),
         (lambda x: tfd.MixtureSameFamily(tfd.Categorical(logits=x), tfd.Normal([0.0, 1, 2], 1.0)),
          np.sum(np.exp(X) / np.exp(X).sum(-1, keepdims=True) * [0, 1, 2], -1)),
     ],

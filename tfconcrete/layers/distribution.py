@@ -37,7 +37,7 @@ class DistributionSample(SeededLayer):
     In training the output is a sample, differentiable where the distribution is
     reparameterised. Otherwise it is the rounding of a relaxed distribution (the most
     probable class of its `discrete()`), or the mode of another one (its mean where TFP
-    has no mode).
+    has no mode, or a NaN for one, as for a Gamma whose density is unbounded).
 
     With a prior, every call adds `kl_weight * KL(q, prior)` to the model's losses, summed
     over the variables of an example and averaged over the batch: the closed form where
@@ -190,15 +190,25 @@ def _per_example(kl):
 
 
 def _mode(q):
-    try:
-        return q.mode()
-    except NotImplementedError:
+    """The mode, or the mean where TFP has none: for the class, or (NaN) for some parameters."""
+    mode = _or_none(q.mode)
+    if mode is None:
         return q.mean()
+    mean = _or_none(q.mean) if q.allow_nan_stats else None
+    if mean is None:
+        return mode
+    return keras.tree.map_structure(
+        lambda x, y: tf.where(tf.math.is_nan(x), y, x) if x.dtype.is_floating else x, mode, mean
+    )
 
 
 def _mean(q):
-    try:
-        return q.mean()
-    except NotImplementedError:
-        return q.mode()
+    mean = _or_none(q.mean)
+    return q.mode() if mean is None else mean
 
+
+def _or_none(statistic):
+    try:
+        return statistic()
+    except NotImplementedError:
+        return None
