@@ -92,6 +92,15 @@ def test_several_layers():
     assert float(layers[0].temperature.numpy()) == pytest.approx(0.9)
 
 
+def test_two_schedulers_log_both_temperatures():
+    model = make_model(tfc.ConcreteSample(name="a"), tfc.GapStraightThrough(name="b"))
+    first = C.TemperatureScheduler(S.Constant(0.3), layers="a")
+    second = C.TemperatureScheduler(S.Constant(0.7), layers="b")
+    history = fit(model, first, second, epochs=1)
+    assert history["temperature"] == [pytest.approx(0.3)]
+    assert history["b_temperature"] == [pytest.approx(0.7)]
+
+
 def test_temperature_in_tensorboard(tmp_path, monkeypatch):
     """Keras' own callback writes it, through the one function that needs TensorBoard."""
     written = []

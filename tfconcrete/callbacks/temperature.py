@@ -91,4 +91,7 @@ class TemperatureScheduler(keras.callbacks.Callback):
         if logs is None:
             return
         for layer, prefix in prefixes(self._found):
-            logs[f"{prefix}temperature"] = float(layer.temperature.numpy())
+            name = f"{prefix}temperature"
+            if name in logs:  # from another scheduler
+                name = f"{layer.name}_temperature"
+            logs[name] = float(layer.temperature.numpy())
