@@ -237,7 +237,7 @@ def table_row(run):
 
 
 def parse(arguments):
-    options = common.parser(__doc__, epochs=12, data=True)
+    options = common.parser(__doc__, epochs=40, data=True)
     options.add_argument(
         "--dataset", choices=["mnist", "fashion_mnist", "celeb_a"], default="mnist",
         help="mnist is binarized anew in every epoch, the others have a Gaussian decoder",

@@ -184,7 +184,7 @@ def test_majority_share(example):
 def test_traversals_vary_what_they_say(example):
     """Rows of the left grid are classes, rows of the right one dimensions, columns values."""
     joint_vae = example("joint_vae")
-    protocol = joint_vae.Protocol("dense", 30.0, 5.0, 5.0, 10, continuous_dims=3)
+    protocol = joint_vae.Protocol("dense", "bernoulli", 30.0, 5.0, 5.0, 10, continuous_dims=3)
     model = joint_vae.build_model("igr", 0.1, (8, 8), protocol, 10, seed=0)
     images = np.random.default_rng(0).random([20, 8, 8]).astype("float32")
     (by_class, classes), (by_dimension, dimensions, nats) = joint_vae.traverse(model, images)
