@@ -160,7 +160,7 @@ def test_exact_draws_compile_fast(num_classes):
     """`tf.argmax` of noise alone does not finish compiling; this must."""
     layer = tfc.ConcreteSample(inference="sample", seed=0)
     logits = tf.zeros([2, num_classes])
-    start = time.perf_counter()
+    start = time.process_time()  # of this process: a busy machine does not count
     sample = tf.function(lambda: layer(logits), jit_compile=True)()
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
     np.testing.assert_array_equal(tf.reduce_sum(sample, -1), 1.0)
