@@ -180,6 +180,7 @@ def draw_curves(groups, every):
             values = -np.array(run.history["val_loss"])
             lines[run.label] = (every * np.arange(1, len(values) + 1), values)
         tfc.plots.curves(lines, ax, f"temperatures by {chosen_by}", ylabel="discrete ELBO, nats")
+        ax.xaxis.get_major_locator().set_params(integer=True)
     figure.suptitle("bound on test images, higher is better")
     return figure
 

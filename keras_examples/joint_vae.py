@@ -178,8 +178,12 @@ its own; one class for all would be right for about 11% of the digits."""
 
 
 def parse(arguments):
-    options = common.parser(__doc__, epochs=10, data=True)
+    options = common.parser(__doc__, epochs=25, data=True)
     options.add_argument("--dataset", choices=PROTOCOLS, default="mnist", help="data to explain")
+    options.add_argument(
+        "--architecture", choices=igr_architectures.ARCHITECTURES, default=None,
+        help="networks of Appendix D; the paper's for the data set where not given",
+    )  # fmt: skip
     options.add_argument(
         "--latents", choices=LATENTS, nargs="+", default=list(LATENTS),
         help="which discrete latents to compare",
@@ -213,9 +217,11 @@ def main(arguments=None):
     tf.get_logger().setLevel("ERROR")  # many models, many traces: no advice on that
     given = {
         field: getattr(settings, field)
-        for field in ("gamma", "discrete_capacity", "continuous_capacity", "capacity_steps")
+        for field in (
+            "architecture", "gamma", "discrete_capacity", "continuous_capacity", "capacity_steps",
+        )
         if getattr(settings, field) is not None
-    }
+    }  # fmt: skip
     protocol = dataclasses.replace(PROTOCOLS[settings.dataset], **given)
     *splits, labels = datasets.load_splits(
         settings.dataset, datasets.data_directory(settings.data_dir), settings.smoke,
@@ -260,7 +266,8 @@ def main(arguments=None):
     )
     paths = [common.save_figure(figure, settings.output, name) for name, figure in figures.items()]
     heading = (
-        f"JointVAE, {settings.dataset}, {len(train):,} training images, {settings.epochs} epochs, "
+        f"JointVAE, {settings.dataset}, {protocol.architecture}, {len(train):,} training images, "
+        f"{settings.epochs} epochs, "
         f"gamma {protocol.gamma:g}, capacities {protocol.discrete_capacity:g} and "
         f"{protocol.continuous_capacity:g} after {capacity_steps:,} steps"
     )
