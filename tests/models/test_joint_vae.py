@@ -38,7 +38,7 @@ def test_the_loss_is_equation_15():
 
 def test_the_schedule_advances_inside_the_compiled_step():
     model = make_model(gamma=30.0)
-    model.compile("adam", jit_compile=True, steps_per_execution=2)
+    model.compile("adam", steps_per_execution=2)
     model.fit(X, batch_size=5, epochs=3, verbose=0)
     assert int(model._step) == 6
 
@@ -61,8 +61,8 @@ def test_training_moves_the_kls_towards_their_capacities():
         tfc.IGRSample(temperature=0.5, seed=0),
         gamma=20.0, discrete_capacity=0.6, continuous_capacity=0.4,
     )  # fmt: skip
-    model.compile(keras.optimizers.Adam(0.02))
-    history = model.fit(X, batch_size=10, epochs=150, verbose=0).history
+    model.compile(keras.optimizers.Adam(0.05))
+    history = model.fit(X, batch_size=10, epochs=60, verbose=0).history
     assert abs(history["kl"][-1] - 0.6) < 0.15
     assert abs(history["continuous_kl"][-1] - 0.4) < 0.15
 

@@ -61,7 +61,14 @@ def test_labels_beside_the_data_are_ignored_and_weights_count():
     np.testing.assert_allclose(logs["loss"], terms["loss"][:32].numpy().mean(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "mixed_float16",
+        pytest.param("mixed_bfloat16", marks=pytest.mark.slow),
+        pytest.param("float64", marks=pytest.mark.slow),
+    ],
+)
 def test_other_precisions(policy):
     previous = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
@@ -80,7 +87,11 @@ def test_other_precisions(policy):
 
 
 @pytest.mark.parametrize(
-    "kwargs", [{"prior_logits": "trainable"}, {"prior_logits": np.ones([2, 3]), "beta": 0.5}]
+    "kwargs",
+    [
+        {"prior_logits": "trainable"},
+        pytest.param({"prior_logits": np.ones([2, 3]), "beta": 0.5}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_loaded_model_goes_on_as_if_nothing_had_happened(tmp_path, kwargs):
     """Weights, optimizer, temperature and noise: the next steps are the same, bit for bit."""

@@ -109,9 +109,8 @@ def improvement(estimator, jit_compile):
     return exact_log_likelihood(model, states, X).mean() - before
 
 
-@pytest.mark.parametrize("estimator", ["nvil", "vimco", "disarm_tree"])
-def test_training_raises_the_exact_likelihood(estimator):
-    assert improvement(estimator, jit_compile=False) > 0.5
+def test_training_raises_the_exact_likelihood():
+    assert improvement("vimco", jit_compile=False) > 0.5
 
 
 @pytest.mark.slow

@@ -35,14 +35,14 @@ def exact(model, x, y):
     return logsumexp(log_p + log_likelihoods(model.decoder(states), y), axis=1)
 
 
-@pytest.mark.parametrize("num_latents", [1, 2])
+@pytest.mark.parametrize("num_latents", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_log_likelihood_is_the_exact_one(num_latents):
     model = make_model(num_latents)
     found = model.log_likelihood(CONTEXT[:6], TARGET[:6], 20_000, seed=0, verbose=0)
     np.testing.assert_allclose(found, exact(model, CONTEXT[:6], TARGET[:6]), atol=0.02)
 
 
-@pytest.mark.parametrize("num_samples", [1, 5])
+@pytest.mark.parametrize("num_samples", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_training_raises_the_exact_conditional_likelihood(num_samples):
     model = make_model(2, num_samples=num_samples)
     before = exact(model, CONTEXT, TARGET).mean()

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfconcrete.layers.modes import sampling_layers
-from tfconcrete.models.data import check_finite_data
+from tfconcrete.models.data import assert_finite_batch, check_finite_data
 
 _LOG_2 = math.log(2.0)
 
@@ -68,10 +68,12 @@ class BoundModel(keras.Model):
         """`keras.Model.fit`, after checking the data and the distribution strategy."""
         self._check_distribution()
         return super().fit(
-            check_finite_data(x, "x"),
-            check_finite_data(y, "y"),
+            check_finite_data(x, "x", self.jit_compile),
+            check_finite_data(y, "y", self.jit_compile),
             *args,
-            validation_data=check_finite_data(validation_data, "validation_data"),
+            validation_data=check_finite_data(
+                validation_data, "validation_data", self.jit_compile
+            ),
             **kwargs,
         )
 
@@ -79,12 +81,12 @@ class BoundModel(keras.Model):
         """`keras.Model.evaluate`: the discrete bound, with exact one-hot samples."""
         self._check_distribution()
         if not kwargs.get("_use_cached_eval_dataset", False):
-            x, y = check_finite_data(x, "x"), check_finite_data(y, "y")
+            x = check_finite_data(x, "x", self.jit_compile)
+            y = check_finite_data(y, "y", self.jit_compile)
         return super().evaluate(x, y, *args, **kwargs)
 
     def train_step(self, data):
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        self._ensure_built(x)
+        x, y, sample_weight = self._unpack(data)
         with tf.GradientTape() as tape:
             terms = self._training_terms(x, y)
             loss = self._total_loss(terms, sample_weight)
@@ -96,8 +98,7 @@ class BoundModel(keras.Model):
         return self._report(x, y, terms, sample_weight)
 
     def test_step(self, data):
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        self._ensure_built(x)
+        x, y, sample_weight = self._unpack(data)
         terms = self._discrete_terms(x, y)
         terms["discrete_gap"] = terms["loss"] - terms["relaxed_loss"]
         return self._report(x, y, terms, sample_weight)
@@ -109,6 +110,12 @@ class BoundModel(keras.Model):
     def _total_loss(self, terms, sample_weight):
         loss = _mean(terms["loss"] + terms.get("auxiliary", 0.0), sample_weight)
         return loss + _sum(self.losses)
+
+    def _unpack(self, data):
+        """A batch, asserted to be finite; XLA drops the assertion."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        self._ensure_built(x)
+        return *assert_finite_batch((x, y)), sample_weight
 
     def _ensure_built(self, x):
         """Builds networks that did not know their input's shape, on the first data seen."""

@@ -6,21 +6,25 @@ import tensorflow as tf
 _MESSAGE = "Expected finite data, without NaN or infinity"
 
 
-def check_finite_data(data, name):
+def check_finite_data(data, name, jit_compile=False):
     """`data` of `fit` or `evaluate`, checked for NaN and infinity where possible.
 
-    Arrays are checked at once. A `tf.data.Dataset` is given an assertion in its own
-    pipeline, outside the compiled step, since XLA would drop it there.
+    Arrays are checked at once. Batches of anything else are asserted to be finite in the
+    step; where XLA would drop that, a `tf.data.Dataset` is given the assertion in its own
+    pipeline.
 
     Args:
         data: arrays in any nesting, a dataset, or anything else that `fit` takes.
         name: the argument's name, for the message.
+        jit_compile: whether the step is compiled with XLA.
 
     Returns:
         `data`, or the dataset with the assertion.
     """
-    if isinstance(data, tf.data.Dataset):
-        return data.map(lambda *batch: _assert_batch(batch if len(batch) > 1 else batch[0]))
+    if isinstance(data, tf.data.Dataset) and jit_compile:
+        return data.map(
+            lambda *batch: assert_finite_batch(batch if len(batch) > 1 else batch[0])
+        )
     if isinstance(data, (np.ndarray, tf.Tensor, tuple, list, dict)):
         for array in tf.nest.flatten(data):
             _check_array(array, name)
@@ -41,7 +45,9 @@ def _check_array(array, name):
         )
 
 
-def _assert_batch(batch):
+def assert_finite_batch(batch):
+    """The batch, with an assertion on every float tensor in it."""
+
     def check(x):
         if not isinstance(x, tf.Tensor) or not x.dtype.is_floating:
             return x
