@@ -256,7 +256,7 @@ def parse(arguments):
         default=["vertices", "validation"], help="how to choose temperatures",
     )  # fmt: skip
     options.add_argument(
-        "--grid", type=common.positive, nargs="+", default=[0.25, 0.5, 0.75],
+        "--grid", type=common.positive, nargs="+", default=[0.1, 0.25, 0.5],
         help="temperatures to validate; a single one is taken as it is",
     )  # fmt: skip
     options.add_argument("--delta", type=common.positive, default=0.1, help="of the softmax++")
