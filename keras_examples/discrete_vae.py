@@ -78,13 +78,24 @@ def serve(version, requests, folder):
         return {name: arrays[name] for name in arrays.files}
 
 
+def only(answers, request):
+    """The one output of a request."""
+    [value] = [value for name, value in answers.items() if name.startswith(request + "/")]
+    return value
+
+
 def serve_everything(version, images, folder):
     """Encodes and decodes digits, varies two codes, and draws new digits, all served."""
-    codes = serve(version, {"a/encode/image": images}, folder)
-    codes = next(iter(codes.values()))
-    # From the first digit's code, every pair of classes of its two most active variables.
-    activity = [np.bincount(column, minlength=CLASSES).max() for column in codes.T]
-    first, second = np.argsort(activity)[:2]
+    codes = only(serve(version, {"digits/encode/image": images}, folder), "digits")
+    # Every class of every variable of the first digit's code, to see what each one does.
+    probes = np.repeat(codes[:1], VARIABLES * CLASSES, axis=0)
+    probes[np.arange(len(probes)), np.repeat(np.arange(VARIABLES), CLASSES)] = np.tile(
+        np.arange(CLASSES), VARIABLES
+    )
+    effects = only(serve(version, {"probes/decode/codes": probes}, folder), "probes")
+    effects = effects.reshape([VARIABLES, CLASSES, -1]).var(1).sum(-1)
+    first, second = np.argsort(effects)[::-1][:2]
+    # And every pair of classes of the two that do most.
     grid = np.repeat(codes[:1], CLASSES * CLASSES, axis=0)
     grid[:, first] = np.repeat(np.arange(CLASSES), CLASSES)
     grid[:, second] = np.tile(np.arange(CLASSES), CLASSES)
@@ -94,16 +105,13 @@ def serve_everything(version, images, folder):
         {"decoded/decode/codes": codes, "grid/decode/codes": grid, "new/generate/seeds": seeds},
         folder,
     )
-    decoded, varied, new = (
-        next(value for name, value in answers.items() if name.startswith(request + "/"))
-        for request in ("decoded", "grid", "new")
-    )
+    varied = only(answers, "grid").reshape([CLASSES, CLASSES, 28, 28])
     return {
         "codes": codes,
-        "decoded": decoded,
-        "grid": varied.reshape([CLASSES, CLASSES, 28, 28]),
+        "decoded": only(answers, "decoded"),
+        "grid": varied,
         "grid_variables": (int(first), int(second)),
-        "new": new,
+        "new": only(answers, "new"),
     }
 
 
