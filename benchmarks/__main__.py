@@ -7,7 +7,7 @@ writes `<output>/benchmarks.md` and `<output>/benchmarks.json`.
 import argparse
 import pathlib
 
-from benchmarks import against_torch, report, sampling, serving, training
+from benchmarks import against_torch, likelihood, report, sampling, serving, training
 from benchmarks.torch_peer import torch_peer
 
 SECTIONS = {
@@ -16,9 +16,10 @@ SECTIONS = {
     "log_prob": lambda peer: sampling.log_prob(),
     "loops": lambda peer: sampling.loops(),
     "hard": lambda peer: sampling.hard(),
-    "growth": lambda peer: [*sampling.growth(), *training.peak_memory_of_sampling()],
+    "growth": lambda peer: [*sampling.growth(), *sampling.memory()],
     "estimators": lambda peer: [*training.estimators(), *training.gumbel_rao()],
     "fit": lambda peer: [*training.framework(), *training.against_torch(peer)],
+    "likelihood": lambda peer: [*likelihood.throughput(), *likelihood.memory()],
     "import": lambda peer: training.import_time(),
     "serving": lambda peer: [*serving.latency(), *serving.size()],
 }

@@ -22,9 +22,7 @@ def sampling(peer, shapes=SHAPES):
         logits = tf.constant(rng.normal(size=shape), tf.float32)
         weight = tf.constant(rng.normal(size=shape), tf.float32)
         ours = tf.function(
-            with_gradient(
-                lambda x, seed: tfc.relaxations.concrete(x, 0.5, seed=seed), weight
-            ),
+            with_gradient(lambda x, seed: tfc.relaxations.concrete(x, 0.5, seed=seed), weight),
             jit_compile=True,
         )
         peer.make("gumbel_softmax", shape, True)

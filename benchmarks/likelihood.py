@@ -1,26 +1,20 @@
 """L_m of a (200H~784V) model: throughput and memory against the naive `tf.function`.
 
-    python benchmarks/likelihood.py
-
 The naive form is what one writes first: all m samples of an image at once in a
-`tf.function`. Throughput is a ratio of medians, interleaved; memory is the growth of the
-process's peak in a fresh process for each m, from the built model on.
+`tf.function`. Memory is the growth of the process's peak, in a fresh process for each m,
+from the built model on.
 """
 
-import argparse
-import json
 import math
-import pathlib
-import re
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
-from timing import interleaved, ratio
 
 import tfconcrete as tfc
+from benchmarks.memory import in_fresh_process, peak_mb
+from benchmarks.report import Figure
+from benchmarks.timing import interleaved, ratio
 
 UNITS, PIXELS = 200, 784
 
@@ -65,7 +59,8 @@ def make_naive(model, num_samples):
     return lambda images: np.array([bound(x).numpy() for x in tf.constant(images)])
 
 
-def throughput(num_samples, images, seconds):
+def throughput(num_samples=50_000, images=12, seconds=30.0):
+    """Images per second by the streamed L_m against the naive one."""
     model, x = make_model(), make_images(images)
     naive = make_naive(model, num_samples)
     times = interleaved(
@@ -76,54 +71,31 @@ def throughput(num_samples, images, seconds):
         seconds=seconds,
         min_rounds=5,
     )
-    difference = model.log_likelihood(x, num_samples, seed=0, verbose=0) - naive(x)
-    return {
-        "num_samples": num_samples,
-        "speedup": round(ratio(times, "streamed", "naive"), 2),
-        "images_per_second": round(images / float(np.median(times["streamed"])), 2),
-        "naive_images_per_second": round(images / float(np.median(times["naive"])), 2),
-        "mean_difference_nats": round(float(difference.mean()), 3),
-    }
+    note = f"{images / float(np.median(times['streamed'])):.2g} images a second"
+    what = f"streamed L_{num_samples:,}, images/s against a naive tf.function"
+    yield Figure(what, ratio(times, "streamed", "naive"), 2.0, note=note)
 
 
-def peak_mb():
-    """The process's own peak; `resource.getrusage` would inherit that of its parent."""
-    status = pathlib.Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
-
-
-def memory(num_samples, contestant):
+def peak_above_model(num_samples, contestant, images=8):
     """Peak memory above a model that has been built and called, in MB."""
-    model, x = make_model(), make_images(4)
+    model, x = make_model(), make_images(images)
     model.predict(x, verbose=0)
     before = peak_mb()
     if contestant == "naive":
         make_naive(model, num_samples)(x[:1])
     else:
         model.log_likelihood(x, num_samples, seed=0, verbose=0)
-    return round(peak_mb() - before, 1)
+    return peak_mb() - before
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--num-samples", type=int, default=50_000)
-    options.add_argument("--images", type=int, default=4)
-    options.add_argument("--seconds", type=float, default=30.0)
-    options.add_argument("--memory", choices=("streamed", "naive"), help="one measurement")
-    settings = options.parse_args()
-    if settings.memory:
-        print(json.dumps(memory(settings.num_samples, settings.memory)))
-        return
-    print(json.dumps(throughput(settings.num_samples, settings.images, settings.seconds)))
-    for contestant, count in (
-        ("streamed", settings.num_samples // 10),
-        ("streamed", settings.num_samples),
-        ("naive", settings.num_samples),
+def memory(num_samples=50_000):
+    """Peak memory above the model, at m and at a tenth of it; and the naive form's."""
+    for contestant, count, goal in (
+        ("streamed", num_samples // 10, 150.0),
+        ("streamed", num_samples, 150.0),
+        ("naive", num_samples, None),
     ):
-        command = [sys.executable, __file__, "--memory", contestant, "--num-samples", str(count)]
-        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        print(json.dumps({"memory": contestant, "num_samples": count, "mb": float(found)}))
-
-
-if __name__ == "__main__":
-    main()
+        found = in_fresh_process("likelihood", "peak_above_model", count, contestant)
+        yield Figure(
+            f"{contestant} L_{count:,}, peak memory above the model", found, goal, False, " MB"
+        )

@@ -127,9 +127,7 @@ def torch_column(num_draws=NUM_DRAWS):
         form, dtype, temperature, num_classes, scale = cell
         dtype = getattr(torch, dtype)
         temperature = torch.tensor(temperature, dtype=dtype, requires_grad=True)
-        logits = torch.tensor(
-            scale * standard_logits(num_classes), dtype=dtype, requires_grad=True
-        )
+        logits = torch.tensor(scale * standard_logits(num_classes), dtype=dtype, requires_grad=True)
         distribution = families[form](temperature, logits=logits, validate_args=False)
         sample = distribution.rsample((num_draws,))
         log_prob = distribution.log_prob(sample.clone())

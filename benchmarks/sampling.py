@@ -7,8 +7,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import tfconcrete as tfc
+from benchmarks.memory import in_fresh_process, peak_mb
 from benchmarks.report import Figure
-from benchmarks.timing import interleaved, ratio
+from benchmarks.timing import interleaved, ratio, wait
 
 tfd = tfp.distributions
 
@@ -141,13 +142,9 @@ def hard(classes=(32_000, 1_000_000)):
     """Exact draws against `tf.random.categorical`, both under XLA, and time to compile."""
     for num_classes in classes:
         batch = max(2, 1_000_000 // num_classes)
-        logits = tf.constant(
-            np.random.default_rng(0).normal(size=[batch, num_classes]), tf.float32
-        )
+        logits = tf.constant(np.random.default_rng(0).normal(size=[batch, num_classes]), tf.float32)
         # No constant folding: the logits are an argument, as in a model.
-        draw = tf.function(
-            lambda x, s: tfc.relaxations.categorical(x, seed=s), jit_compile=True
-        )
+        draw = tf.function(lambda x, s: tfc.relaxations.categorical(x, seed=s), jit_compile=True)
         start = time.perf_counter()
         draw(logits, SEED).numpy()
         compiling = time.perf_counter() - start
@@ -159,9 +156,7 @@ def hard(classes=(32_000, 1_000_000)):
 
 def growth(sizes=(1_000_000, 3_000_000, 10_000_000, 30_000_000)):
     """Log-log slope of the cost in the batch and in K, under XLA."""
-    sample = tf.function(
-        lambda x, s: tfc.relaxations.concrete(x, 0.5, seed=s), jit_compile=True
-    )
+    sample = tf.function(lambda x, s: tfc.relaxations.concrete(x, 0.5, seed=s), jit_compile=True)
     for along in ("batch", "K"):
         shapes = [(n // 100, 100) if along == "batch" else (10, n // 10) for n in sizes]
         inputs = [tf.zeros(shape) for shape in shapes]
@@ -172,3 +167,25 @@ def growth(sizes=(1_000_000, 3_000_000, 10_000_000, 30_000_000)):
         medians = [np.median(times[shape]) for shape in shapes]
         slope = float(np.polyfit(np.log(sizes), np.log(medians), 1)[0])
         yield Figure(f"cost growth in {along}, log-log slope (0.9 to 1.1)", slope, 1.1, False, "")
+
+
+def peak_buffers(shape, gradient):
+    """Buffers of the logits' size at the peak of a relaxed sample under XLA, input included."""
+
+    def sample(logits, seed):
+        return tfc.relaxations.concrete(logits, 0.5, seed=seed)
+
+    run = tf.function(with_gradient(sample, 1.0) if gradient else sample, jit_compile=True)
+    wait(run(tf.zeros([10, 10]), SEED))
+    before = peak_mb()
+    logits = tf.zeros(shape)
+    wait(run(logits, SEED))
+    return (peak_mb() - before) * 2**20 / (4 * np.prod(shape))
+
+
+def memory(shape=(3_000, 10_000)):
+    """Peak memory in units of the logits: forward, and forward and backward."""
+    for gradient, what in ((False, "forward"), (True, "forward and backward")):
+        value = in_fresh_process("sampling", "peak_buffers", shape, gradient)
+        what = f"peak memory of a relaxed sample, {what}, in buffers of the logits"
+        yield Figure(what, value, 4.0, False, "")

@@ -77,6 +77,7 @@ for line in sys.stdin:
         step(), step()
         print("made", flush=True)
     else:
+        step()
         start = time.perf_counter()
         for _ in range(request["times"]):
             step()
@@ -88,9 +89,7 @@ def interpreter():
     """A Python that can import torch, or None."""
     candidates = [os.environ.get("TORCH_PYTHON"), sys.executable]
     for candidate in filter(None, candidates):
-        found = subprocess.run(
-            [candidate, "-c", "import torch"], capture_output=True, check=False
-        )
+        found = subprocess.run([candidate, "-c", "import torch"], capture_output=True, check=False)
         if found.returncode == 0:
             return candidate
     return None
@@ -152,15 +151,13 @@ def interleaved_with(peer, ours, seconds=3.0, times=1, min_rounds=7):
     """Turns between `ours` (a callable) and the peer's current step; medians' ratio."""
     import time
 
-    from benchmarks.timing import wait
+    from benchmarks.timing import timed, wait
 
     wait(ours())
     wait(ours())
     mine, theirs = [], []
     start = time.perf_counter()
     while len(mine) < min_rounds or time.perf_counter() - start < seconds:
-        begin = time.perf_counter()
-        wait(ours())
-        mine.append(time.perf_counter() - begin)
+        mine.append(timed(ours))
         theirs.append(peer.time(times))
     return float(np.median(theirs) / np.median(mine))

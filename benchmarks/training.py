@@ -4,7 +4,6 @@ Encoder 784-512-256-300, decoder 300-256-512-784, 30 variables of 10 classes, ba
 Adam 1e-3, analytic KL to the uniform prior.
 """
 
-import resource
 import subprocess
 import sys
 
@@ -13,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from benchmarks.memory import in_fresh_process, peak_mb
 from benchmarks.report import Figure
 from benchmarks.timing import interleaved, ratio, wait
 
@@ -112,19 +112,15 @@ def gumbel_rao():
         )
         value = ratio(times, "ours", "naive")
         yield Figure(f"GR-MC{samples} against naive autodiff, XLA", value, 2.0)
-    extra = _peak_memory("GR-MC1000") - _peak_memory("STGS")
+    extra = in_fresh_process("training", "peak_memory", "GR-MC1000")
+    extra -= in_fresh_process("training", "peak_memory", "STGS")
     yield Figure("GR-MC1000 peak memory above STGS", extra, 100.0, False, " MB")
 
 
-def _peak_memory(name):
-    """Peak resident megabytes of a process that trains with one estimator."""
-    code = (
-        "from benchmarks import training as t, timing\n"
-        f"timing.wait(t._fitter(t.ESTIMATORS[{name!r}][0](), True)())\n"
-        "print(t.resource.getrusage(t.resource.RUSAGE_SELF).ru_maxrss / 1024)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
+def peak_memory(name):
+    """Peak resident megabytes of this process after training with one estimator."""
+    wait(_fitter(ESTIMATORS[name][0](), True)())
+    return peak_mb()
 
 
 def _handwritten():
@@ -202,17 +198,3 @@ def import_time():
         taken.append(float(done.stdout.splitlines()[-1]))
     seconds = float(np.median(taken))
     yield Figure("import beyond TensorFlow, Keras and TFP", seconds, 0.3, False, " s")
-
-
-def peak_memory_of_sampling(shape=(1000, 10_000)):
-    """Buffers of the logits' size that a relaxed sample needs at its peak, under XLA."""
-    logits = tf.zeros(shape)
-    sample = tf.function(lambda x: tfc.relaxations.concrete(x, 0.5, seed=1), jit_compile=True)
-    small = tf.function(lambda x: tfc.relaxations.concrete(x, 0.5, seed=1), jit_compile=True)
-    wait(small(tf.zeros([10, 10])))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    wait(sample(logits))
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    buffers = (after - before) * 1024 / (4 * np.prod(shape))
-    yield Figure("peak memory of a relaxed sample, in buffers of the logits", float(buffers), 4.0,
-                 False, "")  # fmt: skip

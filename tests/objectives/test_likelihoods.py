@@ -3,10 +3,12 @@
 import keras
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 import tensorflow as tf
 
 import tfconcrete as tfc
+from tfconcrete.objectives.likelihoods import sum_softplus
 
 o = tfc.objectives
 RNG = np.random.default_rng(0)
@@ -18,6 +20,26 @@ def test_bernoulli_log_prob_keeps_the_sample_dimension():
     expected = scipy.stats.bernoulli.logpmf(x, 1 / (1 + np.exp(-OUTPUTS))).sum((-1, -2))
     np.testing.assert_allclose(o.Bernoulli().log_prob(x, OUTPUTS), expected, rtol=1e-4)
     assert o.Bernoulli().num_dims(tf.constant(x)) == 10
+
+
+@pytest.mark.parametrize("shape", [(3, 16), (3, 2, 8), (3, 7)])
+def test_sharing_logarithms_changes_neither_value_nor_gradient(shape):
+    logits = tf.constant(RNG.normal(0, 30, shape), tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        value = sum_softplus(logits, len(shape) - 1)
+        scaled = value * tf.constant([1.0, 2.0, 3.0], tf.float64)
+    expected = np.logaddexp(0, logits).reshape(3, -1).sum(1)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    weights = np.array([1.0, 2.0, 3.0]).reshape(-1, *[1] * (len(shape) - 1))
+    expected = weights * scipy.special.expit(logits.numpy())
+    np.testing.assert_allclose(tape.gradient(scaled, logits), expected, rtol=1e-12)
+
+
+def test_shared_logarithms_are_exact_in_float32_too():
+    logits = RNG.normal(0, 5, [50, 784])
+    found = sum_softplus(tf.constant(logits, tf.float32), 1)
+    np.testing.assert_allclose(found, np.logaddexp(0, logits).sum(1), rtol=2e-6)
 
 
 def test_gaussian_log_prob():

@@ -6,6 +6,7 @@ import tensorflow_probability as tfp
 from tfconcrete.distributions.parameters import SMALLEST
 from tfconcrete.distributions.relaxed import RelaxedBinary
 from tfconcrete.relaxations.bin_concrete import bin_concrete_log_prob
+from tfconcrete.relaxations.temperature import cool
 
 tfb = tfp.bijectors
 
@@ -101,7 +102,7 @@ class BinConcrete(RelaxedBinary):
         temperature, logits = self._working_parameters()
         p = tf.cast(p, self._working_dtype)
         noise = tf.math.log(p) - tf.math.log1p(-p)
-        return tf.cast(tf.sigmoid((logits + noise) / temperature), self.dtype)
+        return tf.cast(tf.sigmoid(cool(logits + noise, temperature)), self.dtype)
 
     def _mode(self):
         raise NotImplementedError(

@@ -8,6 +8,7 @@ import tensorflow_probability as tfp
 from tfconcrete.distributions.relaxed import RelaxedBinary
 from tfconcrete.relaxations.bin_concrete import logit_bin_concrete_log_prob
 from tfconcrete.relaxations.masking import FILL
+from tfconcrete.relaxations.temperature import cool
 
 tfb = tfp.bijectors
 
@@ -88,7 +89,7 @@ class LogitBinConcrete(RelaxedBinary):
         temperature, logits = self._working_parameters()
         p = tf.cast(p, self._working_dtype)
         noise = tf.math.log(p) - tf.math.log1p(-p)
-        return tf.cast((logits + noise) / temperature, self.dtype)
+        return tf.cast(cool(logits + noise, temperature), self.dtype)
 
     def _mean(self):
         temperature, logits = self._working_parameters()

@@ -22,6 +22,7 @@ from tfconcrete.distributions.parameters import (
 from tfconcrete.noise import gumbel, logistic
 from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
 from tfconcrete.relaxations.masking import FILL, prepare_logits
+from tfconcrete.relaxations.temperature import cool
 
 tfb = tfp.bijectors
 tfd = tfp.distributions
@@ -178,7 +179,7 @@ class RelaxedOneHot(RelaxedDistribution):
         """y = log_softmax((logits + Gumbel) / temperature) (Appendix C.3)."""
         logits, _ = prepare_logits(self._working_logits())
         temperature = self._working_temperature()[..., tf.newaxis]
-        return tf.nn.log_softmax((logits + noise) / temperature)
+        return tf.nn.log_softmax(cool(logits + noise, temperature))
 
     def _log_density(self, noise):
         """log kappa(y) at the sample.
@@ -257,7 +258,7 @@ class RelaxedBinary(RelaxedDistribution):
     def _base(self, noise):
         """y = (logits + Logistic) / temperature (Eq. 26)."""
         temperature, logits = self._working_parameters()
-        return (logits + noise) / temperature
+        return cool(logits + noise, temperature)
 
     def _log_density(self, noise):
         """log g(y) at the sample, where logits - t y is -Logistic: nothing cancels."""

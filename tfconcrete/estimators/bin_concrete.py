@@ -3,11 +3,11 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_temperature
-from tfconcrete._dtypes import cast
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.noise import logistic
 from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
 from tfconcrete.relaxations.masking import zero_masked
+from tfconcrete.relaxations.temperature import cool
 
 
 def bin_concrete_straight_through(logits, temperature, class_mask=None, seed=None):
@@ -41,6 +41,6 @@ def bin_concrete_straight_through(logits, temperature, class_mask=None, seed=Non
     check_temperature(temperature, working.shape)
     perturbed = working + tf.cast(logistic(tf.shape(working), seed), working.dtype)
     hard = zero_masked(tf.cast(perturbed > 0.0, working.dtype), mask)
-    scores = perturbed / cast(temperature, working.dtype)
+    scores = cool(perturbed, temperature)
     soft = zero_masked(tf.sigmoid(scores), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)

@@ -8,10 +8,10 @@ from tfconcrete._checks import (
     check_temperature,
     invalid_value,
 )
-from tfconcrete._dtypes import cast
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.relaxations.discretize import draw
 from tfconcrete.relaxations.masking import FILL, prepare_logits, zero_masked
+from tfconcrete.relaxations.temperature import cool
 
 
 def check_gap(gap):
@@ -116,7 +116,7 @@ def gapped_straight_through(
     m1 = (top - drawn) * one_hot
     m2 = tf.nn.relu(fixed + gap - top) * (1.0 - one_hot)
 
-    scores = (working + m1 - m2) / cast(temperature, working.dtype)
+    scores = cool(working + m1 - m2, temperature)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
     if hard:
         sample = pass_through(zero_masked(one_hot, mask), soft)

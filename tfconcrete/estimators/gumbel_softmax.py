@@ -3,12 +3,12 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_axis, check_flag, check_temperature
-from tfconcrete._dtypes import cast
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.concrete import concrete
 from tfconcrete.relaxations.discretize import discretize
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
+from tfconcrete.relaxations.temperature import cool
 
 
 def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-1, seed=None):
@@ -44,7 +44,7 @@ def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-
     check_temperature(temperature, working.shape)
     perturbed = add_gumbel(working, seed)
     hard = zero_masked(discretize(perturbed, axis), mask)
-    scores = perturbed / cast(temperature, working.dtype)
+    scores = cool(perturbed, temperature)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)
 

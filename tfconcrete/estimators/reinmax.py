@@ -3,10 +3,10 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_temperature
-from tfconcrete._dtypes import cast
 from tfconcrete.estimators.gradients import softmax_vjp
 from tfconcrete.relaxations.discretize import draw
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
+from tfconcrete.relaxations.temperature import cool
 
 
 def reinmax(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
@@ -45,7 +45,7 @@ def reinmax(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
     working, mask = prepare_logits(logits, class_mask, axis)
     check_temperature(temperature, working.shape)
     one_hot = draw(working, axis, seed)
-    scores = tf.stop_gradient(working / cast(temperature, working.dtype))
+    scores = tf.stop_gradient(cool(working, temperature))
 
     @tf.custom_gradient
     def estimate(working):

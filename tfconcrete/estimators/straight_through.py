@@ -3,10 +3,10 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_temperature
-from tfconcrete._dtypes import cast
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.relaxations.discretize import draw
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
+from tfconcrete.relaxations.temperature import cool
 
 
 def straight_through(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
@@ -38,6 +38,6 @@ def straight_through(logits, temperature=1.0, class_mask=None, axis=-1, seed=Non
     working, mask = prepare_logits(logits, class_mask, axis)
     check_temperature(temperature, working.shape)
     hard = zero_masked(draw(working, axis, seed), mask)
-    scores = working / cast(temperature, working.dtype)
+    scores = cool(working, temperature)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)

@@ -1,5 +1,7 @@
 """Running compiled functions over more examples than fit in memory."""
 
+import concurrent.futures
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -11,6 +13,8 @@ from tfconcrete.models.data import check_finite_data
 # Rows (samples times examples) of one round: enough to keep the cores busy, few enough to
 # stay near their caches.
 ROWS = 1_000
+# Batches in flight: one fills the gaps that the other's serial parts leave on the cores.
+WORKERS = 2
 
 
 def compiled(function, jit_compile=None):
@@ -53,14 +57,26 @@ def stream_likelihood(function, data, num_samples, chunk, seed, batch_size, verb
     seed = as_seed(seed)
     starts = range(0, examples, batch_size)
     progress = keras.utils.Progbar(len(starts), verbose=verbose, unit_name="batch")
-    bounds = []
-    for index, start in enumerate(starts):
+
+    def bound_of(index):
         # The last batch is filled up from the start, so that one shape is compiled.
-        rows = np.arange(start, start + batch_size) % examples
-        batch = tuple(x[rows] for x in data)
-        bound = function(*batch, fold_in(seed, index), num_samples, chunk).numpy()
-        bounds.append(bound[: examples - start])
-        progress.update(index + 1, values=[("log_likelihood", bounds[-1].mean())])
+        rows = np.arange(starts[index], starts[index] + batch_size) % examples
+        batch = (x[rows] for x in data)
+        bound = function(*batch, fold_in(seed, index), num_samples, chunk)
+        return bound.numpy()[: examples - starts[index]]
+
+    def results():
+        yield bound_of(0)  # alone, since it compiles
+        executor = concurrent.futures.ThreadPoolExecutor(WORKERS)
+        try:
+            yield from executor.map(bound_of, range(1, len(starts)))
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+    bounds = []
+    for bound in results():
+        bounds.append(bound)
+        progress.update(len(bounds), values=[("log_likelihood", bound.mean())])
     return np.concatenate(bounds)
 
 

@@ -53,8 +53,6 @@ def signed_tail(shape, seed):
 
 
 def sign_and_tail(words):
-    """uint32 words to `signed_tail`'s result: the top bit is the sign."""
-    sign = tf.where(tf.bitcast(words, tf.int32) < 0, -1.0, 1.0)
-    magnitude = tf.bitwise.bitwise_and(words, tf.constant(2**31 - 1, tf.uint32))
-    tail = tf.cast(magnitude, tf.float32) * 2.0**-32 + 2.0**-33
-    return sign, tail
+    """uint32 words to `signed_tail`'s result: read as signed numbers, half a step off 0."""
+    position = tf.cast(tf.bitcast(words, tf.int32), tf.float32) + 0.5
+    return tf.sign(position), tf.abs(position) * 2.0**-32

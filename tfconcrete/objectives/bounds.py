@@ -38,7 +38,7 @@ def streamed_bound(log_weights, num_samples, chunk, seed=None):
 
     Args:
         log_weights: callable `(chunk, seed) -> [chunk, batch]`, fresh log weights for an
-            int32 `[2]` seed. Traced once.
+            int32 `[2]` seed. Under `tf.function` it is run in one loop only.
         num_samples: m.
         chunk: Samples of each round; m need not be a multiple of it.
         seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
@@ -61,19 +61,25 @@ def streamed_bound(log_weights, num_samples, chunk, seed=None):
     rounds = -(-num_samples // chunk)
     surplus = rounds * chunk - num_samples
 
-    def fold(top, total, values):
-        new_top = tf.maximum(top, tf.reduce_max(values, axis=0))
-        total *= tf.exp(top - new_top)
-        return new_top, total + tf.reduce_sum(tf.exp(values - new_top), axis=0)
+    # For its shape and dtype alone: in a graph nothing else of it is kept.
+    like = log_weights(chunk, seed)
+    lowest = tf.constant(like.dtype.min, like.dtype)
+    batch = like.shape[1:]
+    batch = batch if batch.is_fully_defined() else tf.shape(like)[1:]
+    index = tf.reshape(tf.range(chunk), [-1] + [1] * (like.shape.rank - 1))
 
     def body(step, top, total):
-        return step + 1, *fold(top, total, log_weights(chunk, fold_in(seed, step)))
+        values = log_weights(chunk, fold_in(seed, step))
+        # What the rounds draw beyond m is left out of the first.
+        values = tf.where((step > 0) | (index >= surplus), values, lowest)
+        new_top = tf.maximum(top, tf.reduce_max(values, axis=0))
+        total *= tf.exp(top - new_top)
+        return step + 1, new_top, total + tf.reduce_sum(tf.exp(values - new_top), axis=0)
 
-    # The first round, the one that may be short, starts the sum: no -inf is ever met.
-    values = log_weights(chunk, fold_in(seed, 0))[surplus:]
-    top = tf.reduce_max(values, axis=0)
-    total = tf.reduce_sum(tf.exp(values - top), axis=0)
     _, top, total = tf.while_loop(
-        lambda step, top, total: step < rounds, body, [1, top, total], parallel_iterations=1
+        lambda step, top, total: step < rounds,
+        body,
+        [0, tf.fill(batch, lowest), tf.zeros(batch, like.dtype)],
+        parallel_iterations=1,
     )
     return tf.stop_gradient(top + tf.math.log(total) - math.log(num_samples))

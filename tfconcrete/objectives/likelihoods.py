@@ -11,8 +11,8 @@ from tfconcrete._checks import check_number, invalid_type, invalid_value
 class Likelihood:
     """How a decoder's outputs are read: a log probability of data, and a mean.
 
-    Subclasses implement `_log_prob`, `mean` and, where the outputs have another shape than
-    the data, `_data_shape`.
+    Subclasses implement `_log_prob`, which sums over the axes of the data's dimensions,
+    `mean` and, where the outputs have another shape than the data, `_params_shape`.
     """
 
     name = None
@@ -32,8 +32,7 @@ class Likelihood:
         if params.dtype in (tf.float16, tf.bfloat16):
             params = tf.cast(params, tf.float32)
         self.check(x.shape, params.shape[params.shape.rank - self._rank(x.shape) :])
-        values = self._log_prob(x, params)
-        return tf.reduce_sum(values, axis=list(range(1 - len(self._dims(x.shape)), 0)))
+        return self._log_prob(x, params, list(range(1 - len(self._dims(x.shape)), 0)))
 
     def num_dims(self, x):
         """How many dimensions an example has: what bits per dimension divide by."""
@@ -72,6 +71,43 @@ class Likelihood:
         return cls(**config)
 
 
+def sum_softplus(logits, ndims):
+    """The sum of log(1 + exp(logits)) over the last `ndims` dimensions.
+
+    log(1 + exp(a)) = max(a, 0) + log(1 + exp(-|a|)), where the second terms share one
+    logarithm for eight factors in [1, 2]: it is what most of a likelihood's time goes to.
+    The gradient is the sigmoid, as always.
+
+    Args:
+        logits: float tensor.
+        ndims: How many dimensions to sum over.
+
+    Returns:
+        Tensor without the last `ndims` dimensions.
+    """
+    sizes = logits.shape[logits.shape.rank - ndims :]
+    axes = list(range(-ndims, 0))
+    if not sizes.is_fully_defined() or sizes.num_elements() % 8:
+        return tf.reduce_sum(tf.nn.softplus(logits), axes)
+
+    @tf.custom_gradient
+    def summed(logits):
+        leading = tf.shape(logits)[: logits.shape.rank - ndims]
+        factors = 1.0 + tf.exp(-tf.abs(logits))
+        groups = [8, sizes.num_elements() // 8]
+        factors = tf.reshape(factors, tf.concat([leading, groups], 0))
+        logarithms = tf.math.log(tf.reduce_prod(factors, axis=-2))
+        value = tf.reduce_sum(tf.maximum(logits, 0.0), axes) + tf.reduce_sum(logarithms, -1)
+
+        def gradient(upstream):
+            upstream = tf.reshape(upstream, tf.concat([leading, [1] * ndims], 0))
+            return upstream * tf.sigmoid(logits)
+
+        return value, gradient
+
+    return summed(logits)
+
+
 def _text(shape):
     return "(" + ", ".join("batch" if i == 0 else str(d) for i, d in enumerate(shape)) + ")"
 
@@ -90,8 +126,9 @@ class Bernoulli(Likelihood):
 
     name = "bernoulli"
 
-    def _log_prob(self, x, logits):
-        return tf.cast(x, logits.dtype) * logits - tf.nn.softplus(logits)
+    def _log_prob(self, x, logits, axes):
+        linear = tf.reduce_sum(tf.cast(x, logits.dtype) * logits, axes)
+        return linear - sum_softplus(logits, len(axes))
 
     def mean(self, logits):
         """The probability of 1."""
@@ -120,9 +157,10 @@ class Gaussian(Likelihood):
         if self.scale <= 0:
             raise invalid_value("scale", "a positive finite number", scale)
 
-    def _log_prob(self, x, mean):
+    def _log_prob(self, x, mean, axes):
         standard = (tf.cast(x, mean.dtype) - mean) / self.scale
-        return -0.5 * tf.square(standard) - math.log(self.scale * math.sqrt(2.0 * math.pi))
+        constant = math.log(self.scale * math.sqrt(2.0 * math.pi))
+        return tf.reduce_sum(-0.5 * tf.square(standard) - constant, axes)
 
     def mean(self, mean):
         """The mean, as the decoder gives it."""
@@ -155,12 +193,13 @@ class Categorical(Likelihood):
     def __init__(self, one_hot=False):
         self.one_hot = bool(one_hot)
 
-    def _log_prob(self, x, logits):
+    def _log_prob(self, x, logits, axes):
         if self.one_hot:
             x = tf.cast(x, logits.dtype)
         else:
             x = tf.one_hot(tf.cast(x, tf.int32), logits.shape[-1], dtype=logits.dtype)
-        return tf.reduce_sum(x * tf.nn.log_softmax(logits, axis=-1), axis=-1)
+        log_probs = tf.reduce_sum(x * tf.nn.log_softmax(logits, axis=-1), axis=-1)
+        return tf.reduce_sum(log_probs, axes)
 
     def mean(self, logits):
         """The class probabilities."""

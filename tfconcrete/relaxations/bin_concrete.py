@@ -6,16 +6,22 @@ and one sigmoid, a quarter of a two-class softmax.
 
 import tensorflow as tf
 
-from tfconcrete._checks import check_floating, check_mask, check_temperature
+from tfconcrete._checks import check_floating, check_mask, check_temperature, is_number
 from tfconcrete._dtypes import cast, float_at_least_32
 from tfconcrete._seeds import as_seed
 from tfconcrete.noise import logistic
 from tfconcrete.relaxations.concrete import FLOOR
-from tfconcrete.relaxations.masking import FILL, zero_masked
+from tfconcrete.relaxations.masking import finite, zero_masked
+from tfconcrete.relaxations.temperature import cool
 
 
-def prepare_binary_logits(logits, class_mask=None):
+def prepare_binary_logits(logits, class_mask=None, cut=True):
     """Checks element-wise logits and their mask; half precision becomes float32.
+
+    Args:
+        logits: float tensor of any shape.
+        class_mask: boolean, broadcast against `logits`; a masked logit becomes 0.
+        cut: Whether infinite logits become large finite ones.
 
     Returns:
         `(logits, mask)`; the mask is boolean of the logits' shape, or None.
@@ -29,7 +35,7 @@ def prepare_binary_logits(logits, class_mask=None):
         mask = tf.broadcast_to(tf.convert_to_tensor(class_mask), tf.shape(logits))
         mask.set_shape(logits.shape)
         logits = zero_masked(logits, mask)
-    return tf.clip_by_value(logits, FILL, -FILL), mask
+    return finite(logits) if cut else logits, mask
 
 
 def logit_bin_concrete(logits, temperature, class_mask=None, seed=None):
@@ -51,10 +57,14 @@ def logit_bin_concrete(logits, temperature, class_mask=None, seed=None):
     """
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_binary_logits(logits, class_mask)
+    y = _scores(working, temperature, seed)
+    return tf.cast(zero_masked(y, mask), logits.dtype)
+
+
+def _scores(working, temperature, seed):
     check_temperature(temperature, working.shape)
     noise = tf.cast(logistic(tf.shape(working), seed), working.dtype)
-    y = (working + noise) / cast(temperature, working.dtype)
-    return tf.cast(zero_masked(y, mask), logits.dtype)
+    return cool(working + noise, temperature)
 
 
 def bin_concrete(logits, temperature, class_mask=None, seed=None):
@@ -76,8 +86,9 @@ def bin_concrete(logits, temperature, class_mask=None, seed=None):
     True
     """
     logits = tf.convert_to_tensor(logits)
-    working, mask = prepare_binary_logits(logits, class_mask)
-    y = logit_bin_concrete(working, temperature, seed=seed)
+    # A sigmoid bears infinite logits; the gradient of a temperature does not.
+    working, mask = prepare_binary_logits(logits, class_mask, cut=not is_number(temperature))
+    y = _scores(working, temperature, seed)
     return tf.cast(zero_masked(tf.sigmoid(y), mask), logits.dtype)
 
 
@@ -163,6 +174,6 @@ def binary_from_quantile(logits, temperature, distribution, seed=None):
     threshold = distribution.quantile(tf.sigmoid(-cast(logits, dtype)))
     noise = distribution.sample(tf.shape(logits), seed=as_seed(seed))
     x = noise - threshold
-    relaxed = tf.sigmoid(x / cast(temperature, dtype))
+    relaxed = tf.sigmoid(cool(x, temperature))
     discrete = tf.stop_gradient(x > 0.0)
     return tf.cast(relaxed, logits.dtype), tf.cast(discrete, logits.dtype)

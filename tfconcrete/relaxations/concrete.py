@@ -11,6 +11,7 @@ from tfconcrete._checks import check_temperature
 from tfconcrete._dtypes import cast
 from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.masking import log_floor, prepare_logits, zero_masked
+from tfconcrete.relaxations.temperature import cool
 
 # Coordinates of a simplex sample below this have lost their logarithm to underflow
 # (XLA's log flushes denormals, so float32's smallest normal is no safe floor).
@@ -25,7 +26,7 @@ def perturb(logits, temperature, class_mask=None, axis=-1, seed=None):
     """
     working, mask = prepare_logits(logits, class_mask, axis)
     check_temperature(temperature, working.shape)
-    return add_gumbel(working, seed) / cast(temperature, working.dtype), mask
+    return cool(add_gumbel(working, seed), temperature), mask
 
 
 def concrete(logits, temperature, class_mask=None, axis=-1, seed=None):

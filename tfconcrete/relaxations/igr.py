@@ -22,6 +22,7 @@ from tfconcrete.relaxations.gaussian_argmax import gaussian_argmax_probs
 from tfconcrete.relaxations.interpolation import check_unit_temperature, interpolate
 from tfconcrete.relaxations.masking import FILL, zero_masked
 from tfconcrete.relaxations.stick_breaking import log_stick_breaking
+from tfconcrete.relaxations.temperature import cool
 from tfconcrete.relaxations.truncation import check_precision, truncate
 
 TRANSFORMS = ("softmax++", "stick_breaking", "interpolation")
@@ -222,7 +223,7 @@ def _map(y, temperature, transform, delta, precision, mask):
 
 def _softmax(y, temperature, delta, mask):
     """softmax++ with classes masked: exact zeros, and zeros for a row without classes."""
-    scores = y / cast(temperature, y.dtype)
+    scores = cool(y, temperature)
     remainder = tf.math.log(cast(delta, y.dtype)) + tf.zeros_like(scores[..., :1])
     scores = tf.concat([scores, remainder], -1)
     if mask is not None:

@@ -7,6 +7,7 @@ from tfconcrete._checks import check_positive, invalid_value, static_value
 from tfconcrete._dtypes import cast
 from tfconcrete.relaxations.discretize import discretize
 from tfconcrete.relaxations.stick_breaking import stick_breaking
+from tfconcrete.relaxations.temperature import cool
 
 
 def check_unit_temperature(temperature, name="temperature"):
@@ -80,5 +81,5 @@ def interpolate_inverse(z, temperature):
     """
     z = tf.convert_to_tensor(z)
     top = discretize(z)
-    others = z * (1.0 - top) / cast(temperature, z.dtype)
+    others = cool(z * (1.0 - top), temperature)
     return others + top * (1.0 - tf.reduce_sum(others, -1, keepdims=True))

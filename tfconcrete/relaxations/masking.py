@@ -53,21 +53,29 @@ def prepare_logits(logits, class_mask=None, axis=-1):
         mask.set_shape(logits.shape)
         logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
     top = tf.reduce_max(tf.stop_gradient(logits), axis=axis, keepdims=True)
-    logits = _finite(logits - tf.clip_by_value(top, FILL, -FILL))
+    logits = finite(logits - tf.clip_by_value(top, FILL, -FILL), high=0.0)
     if mask is not None:
         # Again, since a row whose kept logits are all as low as FILL has moved up.
         logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
     return logits, mask
 
 
-@tf.custom_gradient
-def _finite(shifted):
-    """Shifted logits cut to [FILL, 0], for infinite ones.
+def finite(logits, high=-FILL):
+    """Logits cut to `[FILL, high]`, for infinite ones. The gradient passes.
 
-    The gradient passes: a class that far down has a softmax of exactly 0, and with it a
-    gradient of 0. The cut's own gradient would cost three passes over the logits.
+    Whatever reads logits that far out is saturated, and its gradient is 0 already; the
+    cut's own gradient would cost three passes over the logits.
     """
-    return tf.clip_by_value(shifted, FILL, 0.0), lambda upstream: upstream
+
+    @tf.custom_gradient
+    def cut(logits):
+        # The raw op is one pass, `tf.clip_by_value` is two.
+        bounds = [tf.constant(bound, logits.dtype) for bound in (FILL, high)]
+        return tf.raw_ops.ClipByValue(
+            t=logits, clip_value_min=bounds[0], clip_value_max=bounds[1]
+        ), lambda upstream: upstream
+
+    return cut(logits)
 
 
 def zero_masked(value, mask):

@@ -8,6 +8,7 @@ An invertible map from R^(K-1) onto the simplex. All of it is a softmax over K e
 import tensorflow as tf
 
 from tfconcrete._dtypes import cast
+from tfconcrete.relaxations.temperature import cool
 
 
 def log_softmax_plus_plus(y, temperature, delta=1.0):
@@ -28,7 +29,7 @@ def log_softmax_plus_plus(y, temperature, delta=1.0):
     array([   0., -900.], dtype=float32)
     """
     y = tf.convert_to_tensor(y)
-    scores = y / cast(temperature, y.dtype)
+    scores = cool(y, temperature)
     remainder = tf.math.log(cast(delta, y.dtype)) + tf.zeros_like(scores[..., :1])
     return tf.nn.log_softmax(tf.concat([scores, remainder], -1), axis=-1)
 

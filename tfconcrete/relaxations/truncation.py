@@ -17,6 +17,7 @@ from tfconcrete._checks import check_number, invalid_value
 from tfconcrete._dtypes import cast
 from tfconcrete.relaxations.masking import FILL
 from tfconcrete.relaxations.stick_breaking import log_stick_breaking, sticks_from_softmax
+from tfconcrete.relaxations.temperature import cool
 
 Truncation = collections.namedtuple("Truncation", ["kept", "mass", "num_classes"])
 Truncation.__doc__ = """Where samples were cut, and what that cost.
@@ -140,7 +141,7 @@ def truncated_log_det(y, kept, temperature, delta=1.0):
 
 def _log_softmax_of_kept(log_w, kept, temperature, delta):
     sticks = tf.where(kept, log_w[..., :-1], tf.zeros_like(log_w[..., :-1]))
-    scores = tf.exp(sticks) / cast(temperature, log_w.dtype)
+    scores = cool(tf.exp(sticks), temperature)
     scores = tf.where(kept, scores, tf.cast(FILL, scores.dtype))
     log_delta = tf.math.log(cast(delta, log_w.dtype)) + tf.zeros_like(scores[..., :1])
     return tf.nn.log_softmax(tf.concat([scores, log_delta], -1), axis=-1)
