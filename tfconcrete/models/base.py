@@ -21,7 +21,8 @@ class BoundModel(keras.Model):
     describes.
 
     Metrics: `loss`, the terms, `bits_per_dim`, and in evaluation `discrete_gap`, by how many
-    nats the discrete loss exceeds that of the relaxed model with the same noise.
+    nats the discrete loss exceeds that of the relaxed model (with the same noise, so that the
+    difference is less noisy than its terms; from 64 classes on draws have noise of their own).
     """
 
     term_names = ()

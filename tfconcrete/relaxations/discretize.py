@@ -1,9 +1,16 @@
 """From scores to one-hot vectors: rounding, class indices, exact draws."""
 
+import math
+
 import tensorflow as tf
 
+from tfconcrete._seeds import as_seed, split
 from tfconcrete.noise.gumbel import add_gumbel
-from tfconcrete.relaxations.masking import prepare_logits, zero_masked
+from tfconcrete.relaxations.masking import FILL, prepare_logits, zero_masked
+
+# From here on a draw goes by blocks of classes: a tenth faster at 64 (XLA and graph), twice
+# as fast from 256, a quarter slower at 10.
+MANY_CLASSES = 64
 
 
 def _class_index(x, axis):
@@ -33,6 +40,11 @@ def discretize(x, axis=-1):
     array([[0., 1., 0.]], dtype=float32)
     """
     x = tf.stop_gradient(tf.convert_to_tensor(x))
+    return tf.cast(_class_index(x, axis) == _first_largest(x, axis), x.dtype)
+
+
+def _first_largest(x, axis):
+    """The index of the largest entry, size 1 along `axis`; ties go to the smallest."""
     index = _class_index(x, axis)
     # reduce_max, a comparison and the smallest index: `tf.argmax` fed by noise does not
     # finish compiling under XLA for a few hundred classes; this compiles in 0.25 s.
@@ -40,8 +52,7 @@ def discretize(x, axis=-1):
     # The filler is one past the last index: runtimes that select in float32 (OpenVINO)
     # turn the largest int32 into the smallest.
     past = tf.shape(x)[axis]
-    first = tf.reduce_min(tf.where(x >= top, index, past), axis=axis, keepdims=True)
-    return tf.cast(index == first, x.dtype)
+    return tf.reduce_min(tf.where(x >= top, index, past), axis=axis, keepdims=True)
 
 
 def one_hot_argmax(x, axis=-1):
@@ -110,4 +121,34 @@ def categorical(logits, class_mask=None, axis=-1, seed=None):
 
 def draw(working_logits, axis, seed):
     """`categorical` on logits that `prepare_logits` has already brought in form."""
+    rank, num_classes = working_logits.shape.rank, working_logits.shape[axis]
+    if axis in (-1, rank - 1) and num_classes is not None and num_classes >= MANY_CLASSES:
+        return _draw_by_blocks(working_logits, seed)
     return discretize(add_gumbel(working_logits, seed), axis)
+
+
+def _draw_by_blocks(logits, seed):
+    """An exact draw along the last axis: first a block of classes, then a class of it.
+
+    Both by the Gumbel-max trick, the first on the blocks' logsumexp. A row of K classes
+    takes about 2 sqrt(K) noises instead of K, and noise is what a draw costs.
+    """
+    num_classes = logits.shape[-1]
+    size = math.isqrt(num_classes - 1) + 1
+    count = -(-num_classes // size)
+    padding = [[0, 0]] * (logits.shape.rank - 1) + [[0, count * size - num_classes]]
+    padded = tf.pad(tf.stop_gradient(logits), padding, constant_values=FILL)
+    blocks = tf.reshape(padded, tf.concat([tf.shape(logits)[:-1], [count, size]], 0))
+    # The row's largest logit is 0. A block that underflows has no chance next to its own.
+    sums = tf.reduce_sum(tf.exp(blocks), axis=-1)
+    seeds = split(as_seed(seed), 2)
+    block = _winner(tf.math.log(tf.maximum(sums, 1e-37)), seeds[0])
+    inside = tf.gather(blocks, block, batch_dims=logits.shape.rank - 1)
+    inside -= tf.reduce_max(inside, axis=-1, keepdims=True)
+    winner = block * size + _winner(inside, seeds[1])
+    return tf.cast(tf.range(num_classes) == winner[..., tf.newaxis], logits.dtype)
+
+
+def _winner(logits, seed):
+    """The class, int32, that wins along the last axis with Gumbel noise added."""
+    return tf.squeeze(_first_largest(add_gumbel(logits, seed), -1), -1)
