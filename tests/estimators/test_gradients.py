@@ -66,21 +66,24 @@ def test_straight_through_gumbel_softmax(vjp, temperature):
     check(vjp, lambda x: tfc.gumbel_softmax(x, temperature, hard=True, seed=SEED), expected)
 
 
+def given_draw(size, index):
+    """Perturbed logits `[size, ROWS, CLASSES]` as Gumbel-Rao's chunk `index` draws them.
+
+    It hands the noise logits shifted to a maximum of 0, classes first.
+    """
+    shifted = LOGITS - LOGITS.max(-1, keepdims=True)
+    perturbed = noise.gumbel_given_winner(
+        shifted.T, ONE_HOT.T, axis=0, num_samples=size, seed=fold_in(as_seed(SEED), index)
+    )
+    return np.swapaxes(perturbed.numpy(), 1, 2)
+
+
 @pytest.mark.parametrize("num_samples", [1, 7, 10, 25])
 def test_gumbel_rao(vjp, num_samples):
     temperature, chunk = 0.6, 10
     # The noises given the draw, read back from the seeds of the chunks.
     sizes = [chunk] * (num_samples // chunk) + [num_samples % chunk] * (num_samples % chunk > 0)
-    # The estimator hands the noise the logits shifted to a maximum of 0.
-    shifted = LOGITS - LOGITS.max(-1, keepdims=True)
-    perturbed = np.concatenate(
-        [
-            noise.gumbel_given_winner(
-                shifted, ONE_HOT, num_samples=size, seed=fold_in(as_seed(SEED), index)
-            )
-            for index, size in enumerate(sizes)
-        ]
-    )
+    perturbed = np.concatenate([given_draw(size, index) for index, size in enumerate(sizes)])
     assert len(perturbed) == num_samples
     expected = np.mean([softmax_gradient(j / temperature) for j in perturbed], 0) / temperature
     check(
@@ -167,9 +170,7 @@ def test_gradient_of_the_temperature(name):
         scores = gapped_scores(1.0)[None]
     else:
         arguments = {"num_samples": 10}
-        scores = noise.gumbel_given_winner(
-            shifted, ONE_HOT, num_samples=10, seed=fold_in(as_seed(SEED), 0)
-        ).numpy()
+        scores = given_draw(10, 0)
 
     def surrogate(temperature):
         soft = scipy.special.softmax(scores.astype(np.float64) / temperature, -1)

@@ -108,12 +108,14 @@ def gapped_straight_through(
     check_temperature(temperature, working.shape)
     one_hot = draw(working, axis, seed)
 
-    fixed = working if perturbation_gradient else tf.stop_gradient(working)
-    top = tf.reduce_max(fixed, axis=axis, keepdims=True)
-    drawn = tf.reduce_sum(fixed * one_hot, axis=axis, keepdims=True)
+    # The row's largest working logit is 0; only a gradient through it needs the maximum.
+    if perturbation_gradient:
+        fixed, top = working, tf.reduce_max(working, axis=axis, keepdims=True)
+    else:
+        fixed, top = tf.stop_gradient(working), tf.zeros([], working.dtype)
     if gap == "pi":
         gap = expected_gap(fixed, one_hot, axis)
-    m1 = (top - drawn) * one_hot
+    m1 = (top - fixed) * one_hot
     m2 = tf.nn.relu(fixed + gap - top) * (1.0 - one_hot)
 
     scores = cool(working + m1 - m2, temperature)

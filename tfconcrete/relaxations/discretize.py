@@ -121,8 +121,9 @@ def categorical(logits, class_mask=None, axis=-1, seed=None):
 
 def draw(working_logits, axis, seed):
     """`categorical` on logits that `prepare_logits` has already brought in form."""
-    rank, num_classes = working_logits.shape.rank, working_logits.shape[axis]
-    if axis in (-1, rank - 1) and num_classes is not None and num_classes >= MANY_CLASSES:
+    shape = working_logits.shape
+    many = shape.rank is not None and (shape[axis] or 0) >= MANY_CLASSES
+    if many and axis in (-1, shape.rank - 1):
         return _draw_by_blocks(working_logits, seed)
     return discretize(add_gumbel(working_logits, seed), axis)
 
