@@ -37,7 +37,7 @@ def timed(run):
 
 
 def interleaved(contestants, seconds=2.0, min_rounds=7, max_rounds=400):
-    """Times callables in turns.
+    """Times callables in turns, in alternating order.
 
     Args:
         contestants: dict from a name to a callable without arguments.
@@ -53,7 +53,8 @@ def interleaved(contestants, seconds=2.0, min_rounds=7, max_rounds=400):
     times = {name: [] for name in contestants}
     start = time.perf_counter()
     for round_number in range(max_rounds):
-        for name, run in contestants.items():
+        turns = list(contestants.items())
+        for name, run in turns if round_number % 2 else reversed(turns):
             times[name].append(timed(run))
         if round_number + 1 >= min_rounds and time.perf_counter() - start > seconds:
             break
