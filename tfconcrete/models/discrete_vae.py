@@ -291,7 +291,7 @@ class DiscreteVAE(BoundModel):
         return in_batches(self._generate_function, seeds, batch_size)
 
     def log_likelihood(
-        self, x, num_samples=50_000, chunk=500, seed=None, batch_size=None, verbose=1
+        self, x, num_samples=50_000, chunk=250, seed=None, batch_size=None, verbose=1
     ):
         """The discrete bound L_m of each example, a lower bound of log p(x) on average.
 
@@ -303,7 +303,8 @@ class DiscreteVAE(BoundModel):
             num_samples: m; 50,000 is the papers' estimate of log p(x).
             chunk: Samples of each example in one round.
             seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
-            batch_size: Examples at a time; by default as many as make 1,000 rows a round.
+            batch_size: Examples at a time; by default up to 1,000 rows a round, and one example
+                where there are thousands of samples.
             verbose: 1 for a progress bar, 0 for silence.
 
         Returns:

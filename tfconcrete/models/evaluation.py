@@ -10,9 +10,12 @@ from tfconcrete._checks import check_count, invalid_value
 from tfconcrete._seeds import as_seed, fold_in
 from tfconcrete.models.data import check_finite_data
 
-# Rows (samples times examples) of one round: enough to keep the cores busy, few enough to
-# stay near their caches.
+# Rows (samples times examples) of one round, at most: enough to keep the cores busy, few
+# enough to stay near their caches.
 ROWS = 1_000
+# Rows of one call: what hides the cost of calling. A single example of many samples has more,
+# and then a round of its own chunk is enough.
+ROWS_PER_CALL = 4_000
 # Batches in flight: one fills the gaps that the other's serial parts leave on the cores.
 WORKERS = 2
 
@@ -52,7 +55,7 @@ def stream_likelihood(function, data, num_samples, chunk, seed, batch_size, verb
     if not examples:
         raise invalid_value("x", "at least one example", data[0])
     if batch_size is None:
-        batch_size = max(1, ROWS // chunk)
+        batch_size = max(1, min(ROWS // chunk, ROWS_PER_CALL // num_samples))
     batch_size = min(check_count(batch_size, "batch_size"), examples)
     seed = as_seed(seed)
     starts = range(0, examples, batch_size)
