@@ -257,3 +257,31 @@ def test_callbacks_on_a_model_of_the_package():
         history["val_discrete_loss"][0] - history["val_relaxed_loss"][0]
     )
     assert history["discretization_gap"][0] != 0
+
+
+@pytest.mark.parametrize("estimator", ["rloo", "disarm_tree"])
+def test_score_function_gradients_are_seen(estimator):
+    """At the posterior's logits; and the variance is that of repeated training losses."""
+    encoder = keras.Sequential([keras.Input([3]), keras.layers.Dense(8),
+                                keras.layers.Reshape([2, 4])])
+    decoder = keras.Sequential([keras.Input([2, 4]), keras.layers.Flatten(),
+                                keras.layers.Dense(3)])
+    model = tfc.models.ScoreFunctionVAE(
+        encoder, decoder, tfc.ConcreteSample(0.5, seed=0), estimator=estimator
+    )
+    model.compile(keras.optimizers.SGD(0.0))
+    x = (X[:4] > 0).astype("float32")
+    callback = C.GradientDiagnostics(x, num_samples=200)
+    found = model.fit(x, callbacks=[callback], verbose=0).history["gradient_variance"][0]
+
+    bias = encoder.layers[0].bias  # its gradient is the sum of those at the logits
+
+    @tf.function
+    def gradient():
+        with tf.GradientTape() as tape:
+            loss = model.training_loss(tf.constant(x[:1]))
+        return tape.gradient(loss, bias.value)
+
+    alone = np.var([gradient().numpy() for _ in range(200)], axis=0, ddof=1).mean()
+    # One example's loss is divided by 1, in a batch of four by 4; examples differ.
+    assert 0.1 * alone / 16 < found < 10 * alone / 16

@@ -58,18 +58,18 @@ def test_mask_with_a_dominating_masked_logit():
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("num_classes", [63, 64, 65, 100, 997])
+@pytest.mark.parametrize("num_classes", [63, 65, 997])
 def test_draws_by_blocks_follow_the_softmax(num_classes, compiled):
     """Chi-square; 64 is where blocks begin, 65 and 997 leave their last block unfilled."""
     logits = np.random.default_rng(num_classes).normal(0, 2, num_classes).astype(np.float32)
     logits[-1] = logits.max()  # the last class must be there
     draw = tf.function(
-        lambda x: relaxations.categorical(tf.broadcast_to(x, [30_000, num_classes]), seed=2),
+        lambda x: relaxations.categorical(tf.broadcast_to(x, [20_000, num_classes]), seed=2),
         jit_compile=compiled,
     )
     draws = draw(logits).numpy()
     np.testing.assert_array_equal(draws.sum(-1), 1.0)
-    expected = 30_000 * scipy.special.softmax(logits.astype(np.float64))
+    expected = 20_000 * scipy.special.softmax(logits.astype(np.float64))
     counts, often = draws.sum(0), expected > 5
     observed = np.append(counts[often], counts[~often].sum())
     wanted = np.append(expected[often], expected[~often].sum())

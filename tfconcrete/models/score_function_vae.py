@@ -18,6 +18,7 @@ from tfconcrete.estimators.surrogates import (
     rloo_surrogate,
     vimco_surrogate,
 )
+from tfconcrete.layers.recorder import note_call
 from tfconcrete.models.discrete_vae import DiscreteVAE
 from tfconcrete.models.sampling import DiscreteSampling, next_seeds, unfold_rows
 from tfconcrete.objectives.latents import BernoulliLatent, GaussianLatent, working
@@ -35,15 +36,25 @@ ESTIMATORS = tuple(_NUM_SAMPLES)
 
 
 class _ScoredSampling(DiscreteSampling):
-    """Exact draws that keep the log probability of what was drawn."""
+    """Exact draws that keep the log probability of what was drawn.
+
+    Args:
+        latents, seeds: As in `DiscreteSampling`.
+
+    Attributes:
+        posterior: the parameters of z_1, `[batch, ...]`, at which diagnostics look.
+        log_q: the log probability so far.
+    """
 
     def __init__(self, latents, seeds):
         super().__init__(latents, seeds)
+        self.posterior = None
         self.log_q = 0.0
 
     def sample(self, level, params):
         node, value = super().sample(level, params)
         self.log_q += self._latents[level].log_mass(value, params)
+        note_call(self._latents[level].layer, params if level else self.posterior, value)
         return node, value
 
 
@@ -190,7 +201,10 @@ class ScoreFunctionVAE(DiscreteVAE):
     def _evaluate_samples(self, x):
         """The terms, the values log w `[m, batch]`, and log q `[m, batch]`."""
         way = _ScoredSampling(self._latents, next_seeds(self._latents))
-        log_likelihood, log_ratio = self._log_terms(x, way, self.num_samples, training=True)
+        way.posterior = self._posterior(x, way, training=True)
+        log_likelihood, log_ratio = self._log_terms(
+            x, way, self.num_samples, training=True, posterior=way.posterior
+        )
         values = log_likelihood - self.beta * log_ratio
         return _means(log_likelihood, log_ratio), values, unfold_rows(way.log_q, self.num_samples)
 
@@ -229,12 +243,14 @@ class ScoreFunctionVAE(DiscreteVAE):
     def _disarm(self, x):
         latent = self._latents[0]
         is_binary = isinstance(latent, BernoulliLatent)
+        logits = working(self._encoders[0](x, training=True))
         terms = {}
 
         def objective(sample, log_q):
             rows = tf.reshape(sample, tf.concat([[-1], tf.shape(sample)[2:]], 0))
             rows.set_shape([None, *sample.shape[2:]])
             value = latent.to_levels(rows) if is_binary else rows
+            note_call(latent.layer, logits, value)
             outputs = working(self._decoders[0](value, training=True))
             log_likelihood = self.likelihood.log_prob(x, unfold_rows(outputs, self.num_samples))
             log_p = latent.log_mass(value, self._prior_params(value.dtype))
@@ -245,7 +261,7 @@ class ScoreFunctionVAE(DiscreteVAE):
 
         surrogate = disarm_tree(
             objective,
-            working(self._encoders[0](x, training=True)),
+            logits,
             self.num_samples,
             axis=None if is_binary else latent.layer.axis,
             seed=latent.layer.next_seed(),

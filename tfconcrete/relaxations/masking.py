@@ -69,11 +69,7 @@ def finite(logits, high=-FILL):
 
     @tf.custom_gradient
     def cut(logits):
-        # The raw op is one pass, `tf.clip_by_value` is two.
-        bounds = [tf.constant(bound, logits.dtype) for bound in (FILL, high)]
-        return tf.raw_ops.ClipByValue(
-            t=logits, clip_value_min=bounds[0], clip_value_max=bounds[1]
-        ), lambda upstream: upstream
+        return tf.clip_by_value(logits, FILL, high), lambda upstream: upstream
 
     return cut(logits)
 
