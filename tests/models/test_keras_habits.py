@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tfconcrete as tfc
 from tests.models.enumeration import PIXELS, dense, make_data, make_networks
+from tfconcrete.models.data import check_finite_data
 
 layers = tfc.layers
 X = make_data(64)
@@ -207,3 +208,18 @@ def test_images_keep_their_shape_and_axis_may_be_any():
     assert model.encode(x).shape == (8, 2, 2)
     assert model.decode(model.encode(x)).shape == x.shape
     assert model.log_likelihood(x, 20, verbose=0).shape == (8,)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_datasets_are_not_tuned_unless_asked(jit_compile):
+    """An iterator's end would wait for the tuning thread; explicit options are kept."""
+    plain = tf.data.Dataset.from_tensor_slices(np.ones([4, 2], "float32")).batch(2)
+    checked = check_finite_data(plain, "x", jit_compile)
+    assert checked.options().autotune.enabled is False
+    np.testing.assert_array_equal(list(checked), np.ones([2, 2, 2]))
+    options = tf.data.Options()
+    options.autotune.enabled = True
+    options.threading.private_threadpool_size = 3
+    checked = check_finite_data(plain.with_options(options), "x", jit_compile)
+    assert checked.options().autotune.enabled is True
+    assert checked.options().threading.private_threadpool_size == 3
