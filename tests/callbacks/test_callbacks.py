@@ -261,7 +261,7 @@ def test_callbacks_on_a_model_of_the_package():
 
 @pytest.mark.parametrize("estimator", ["rloo", "disarm_tree"])
 def test_score_function_gradients_are_seen(estimator):
-    """At the posterior's logits; and the variance is that of repeated training losses."""
+    """At the posterior's logits, with the variance that the training loss itself has."""
     encoder = keras.Sequential([keras.Input([3]), keras.layers.Dense(8),
                                 keras.layers.Reshape([2, 4])])
     decoder = keras.Sequential([keras.Input([2, 4]), keras.layers.Flatten(),
@@ -274,14 +274,15 @@ def test_score_function_gradients_are_seen(estimator):
     callback = C.GradientDiagnostics(x, num_samples=200)
     found = model.fit(x, callbacks=[callback], verbose=0).history["gradient_variance"][0]
 
-    bias = encoder.layers[0].bias  # its gradient is the sum of those at the logits
+    # The bias's gradient is the sum of those at the logits of four examples, whose noises
+    # are independent: the variances add. 200 draws leave each estimate some 15% of error.
+    bias = encoder.layers[0].bias
 
     @tf.function
     def gradient():
         with tf.GradientTape() as tape:
-            loss = model.training_loss(tf.constant(x[:1]))
+            loss = model.training_loss(tf.constant(x))
         return tape.gradient(loss, bias.value)
 
-    alone = np.var([gradient().numpy() for _ in range(200)], axis=0, ddof=1).mean()
-    # One example's loss is divided by 1, in a batch of four by 4; examples differ.
-    assert 0.1 * alone / 16 < found < 10 * alone / 16
+    of_sum = np.var([gradient().numpy() for _ in range(200)], axis=0, ddof=1).mean()
+    assert 0.5 < of_sum / (4 * found) < 2.0
