@@ -20,6 +20,7 @@ from tfconcrete import (
     objectives,
     relaxations,
     schedules,
+    variables,
 )
 from tfconcrete._version import __version__
 from tfconcrete.estimators import gumbel_softmax
@@ -54,6 +55,7 @@ __all__ = [
     "plots",
     "relaxations",
     "schedules",
+    "variables",
 ]
 
 

@@ -4,6 +4,7 @@ Every public object checks its arguments with these when it is built, so that a
 mistake is named where it was made and not in the middle of a compiled step.
 """
 
+import inspect
 import math
 import numbers
 
@@ -71,12 +72,19 @@ def check_positive(value, name):
 
 
 def check_temperature(temperature, logits_shape=None, name="temperature"):
-    """The rule for every temperature: positive, finite, and broadcast against the logits."""
+    """The rule for every temperature: positive, finite, and broadcast to the logits.
+
+    Not beyond them: the noise has the logits' shape, and rows would share it.
+    """
     check_positive(temperature, name)
     if logits_shape is not None:
-        shape = temperature.shape if hasattr(temperature, "shape") else np.shape(temperature)
-        check_broadcast(shape, name, logits_shape, "logits")
+        check_broadcast_to(shape_of(temperature), name, logits_shape, "logits")
     return temperature
+
+
+def shape_of(value):
+    """The static shape of a tensor, an array or a number."""
+    return value.shape if hasattr(value, "shape") else np.shape(value)
 
 
 def check_number(value, name, expected, minimum=-math.inf, maximum=math.inf):
@@ -166,6 +174,22 @@ def check_broadcast(shape, name, other, other_name):
         ) from None
 
 
+def check_broadcast_to(shape, name, other, other_name):
+    """A shape that broadcasts to, and not beyond, another."""
+    other = tf.TensorShape(other)
+    common = check_broadcast(shape, name, other, other_name)
+    if (
+        other.rank is not None
+        and common.rank is not None
+        and (common.rank > other.rank or not common.is_compatible_with(other))
+    ):
+        raise ValueError(
+            f"Invalid value received for argument `{name}`. Expected a shape that "
+            f"broadcasts to {other_name} of shape {tuple(other)}. "
+            f"Received: {name} of shape {tuple(shape)}"
+        )
+
+
 def check_mask(class_mask, shape, axis, name="class_mask"):
     """A boolean mask that broadcasts to (and not beyond) the logits' shape."""
     dtype = getattr(class_mask, "dtype", None)
@@ -175,19 +199,7 @@ def check_mask(class_mask, shape, axis, name="class_mask"):
         raise invalid_type(
             name, "a boolean mask, True for each class to keep", class_mask, DTypeError
         )
-    mask_shape = getattr(class_mask, "shape", None)
-    if mask_shape is None:
-        mask_shape = np.shape(class_mask)
-    shape = tf.TensorShape(shape)
-    common = check_broadcast(mask_shape, name, shape, "logits")
-    if shape.rank is not None and common.rank is not None and (
-        common.rank > shape.rank or not common.is_compatible_with(shape)
-    ):
-        raise ValueError(
-            f"Invalid value received for argument `{name}`. Expected a shape that "
-            f"broadcasts to logits of shape {tuple(shape)}. "
-            f"Received: {name} of shape {tuple(mask_shape)}"
-        )
+    check_broadcast_to(shape_of(class_mask), name, shape, "logits")
 
 
 def check_one_of(**arguments):
@@ -199,3 +211,11 @@ def check_one_of(**arguments):
             f"Invalid value received for argument `{next(iter(arguments))}`. Expected exactly "
             f"one of {names}. Received: {received}"
         )
+
+
+def num_required_arguments(function):
+    """How many positional arguments a callable cannot do without."""
+    return sum(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in inspect.signature(function).parameters.values()
+    )

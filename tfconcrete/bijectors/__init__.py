@@ -2,6 +2,7 @@
 
 from tfconcrete.bijectors.interpolation import Interpolation
 from tfconcrete.bijectors.planar_flow import PlanarFlow
+from tfconcrete.bijectors.simplex import TransformBijector
 from tfconcrete.bijectors.softmax_plus_plus import SoftmaxPlusPlus
 from tfconcrete.bijectors.stick_breaking import StickBreaking, StickBreakingSoftmax
 
@@ -11,4 +12,5 @@ __all__ = [
     "SoftmaxPlusPlus",
     "StickBreaking",
     "StickBreakingSoftmax",
+    "TransformBijector",
 ]

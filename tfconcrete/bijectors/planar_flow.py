@@ -3,15 +3,15 @@
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 from tfconcrete._checks import check_count, check_floating, invalid_value
+from tfconcrete._dtypes import float_at_least_32
 from tfconcrete._seeds import as_seed, fold_in
-from tfconcrete.bijectors.parameters import as_parameter
-from tfconcrete.bijectors.simplex import working
+from tfconcrete._typing import Seed, TensorLike
+from tfconcrete.bijectors.arguments import as_parameter
 from tfconcrete.noise import normal
 from tfconcrete.relaxations.planar_flow import planar_flow, planar_flow_inverse
-
-tfb = tfp.bijectors
 
 
 class PlanarFlow(tfb.AutoCompositeTensorBijector):
@@ -42,7 +42,14 @@ class PlanarFlow(tfb.AutoCompositeTensorBijector):
         Appendix A.1; Potapczynski, Loaiza-Ganem & Cunningham (2020), Appendix C.
     """
 
-    def __init__(self, u, w, b, validate_args=False, name="planar_flow"):
+    def __init__(
+        self,
+        u: TensorLike,
+        w: TensorLike,
+        b: TensorLike,
+        validate_args: bool = False,
+        name: str = "planar_flow",
+    ) -> None:
         parameters = dict(locals())
         for value, label in ((u, "u"), (w, "w"), (b, "b")):
             check_floating(value, label)
@@ -68,7 +75,15 @@ class PlanarFlow(tfb.AutoCompositeTensorBijector):
             raise invalid_value("b", f"a shape ending in {tuple(shape[-2:-1])}", self._b)
 
     @classmethod
-    def create(cls, num_flows, num_dims, scale=0.1, seed=None, dtype=tf.float32, **kwargs):
+    def create(
+        cls,
+        num_flows: int,
+        num_dims: int,
+        scale: TensorLike = 0.1,
+        seed: Seed = None,
+        dtype: tf.DType | str = tf.float32,
+        **kwargs,
+    ) -> "PlanarFlow":
         """A trainable stack near the identity.
 
         Args:
@@ -104,17 +119,17 @@ class PlanarFlow(tfb.AutoCompositeTensorBijector):
         }
 
     @property
-    def u(self):
+    def u(self) -> tf.Tensor:
         """The free directions."""
         return self._u
 
     @property
-    def w(self):
+    def w(self) -> tf.Tensor:
         """The normals of the planes."""
         return self._w
 
     @property
-    def b(self):
+    def b(self) -> tf.Tensor:
         """The offsets of the planes."""
         return self._b
 
@@ -124,7 +139,7 @@ class PlanarFlow(tfb.AutoCompositeTensorBijector):
         return [(u[..., i, :], w[..., i, :], b[..., i]) for i in range(u.shape[-2])]
 
     def _run(self, y):
-        y = working(y)
+        y = tf.cast(y, float_at_least_32(y.dtype))
         total = tf.zeros(tf.shape(y)[:-1], y.dtype)
         for parameters in self._flows(y.dtype):
             y, log_det = planar_flow(y, *parameters)
@@ -138,7 +153,7 @@ class PlanarFlow(tfb.AutoCompositeTensorBijector):
         return tf.cast(self._run(y)[1], y.dtype)
 
     def _inverse(self, z):
-        y = working(z)
+        y = tf.cast(z, float_at_least_32(z.dtype))
         for parameters in reversed(self._flows(y.dtype)):
             y = planar_flow_inverse(y, *parameters)
         return tf.cast(y, z.dtype)

@@ -1,26 +1,8 @@
 """Stick-breaking, alone and with softmax++ after it, as TFP bijectors."""
 
-import tensorflow as tf
-
-from tfconcrete._checks import check_positive, check_temperature
-from tfconcrete.bijectors.parameters import as_parameter
-from tfconcrete.bijectors.simplex import (
-    SimplexBijector,
-    assert_positive,
-    positive_batch_parameter,
-    working,
-)
-from tfconcrete.relaxations.concrete import FLOOR
-from tfconcrete.relaxations.softmax_plus_plus import (
-    log_softmax_plus_plus,
-    softmax_plus_plus_log_det,
-)
-from tfconcrete.relaxations.stick_breaking import (
-    log_stick_breaking,
-    stick_breaking_inverse,
-    stick_breaking_log_det,
-    sticks_from_softmax,
-)
+from tfconcrete._typing import TensorLike
+from tfconcrete.bijectors.simplex import SimplexBijector
+from tfconcrete.relaxations.stick_breaking import StickBreakingTransform, SticksTransform
 
 
 class StickBreaking(SimplexBijector):
@@ -44,35 +26,12 @@ class StickBreaking(SimplexBijector):
         Reparameterization", Eq. 22.
     """
 
-    def __init__(self, validate_args=False, name="stick_breaking"):
-        parameters = dict(locals())
-        super().__init__(
-            forward_min_event_ndims=1,
-            inverse_min_event_ndims=1,
-            validate_args=validate_args,
-            parameters=parameters,
-            name=name,
-        )
+    def __init__(self, validate_args: bool = False, name: str = "stick_breaking") -> None:
+        super().__init__(SticksTransform(), 1.0, 1.0, validate_args, dict(locals()), name)
 
     @classmethod
     def _parameter_properties(cls, dtype):
         return {}
-
-    def _forward(self, y):
-        return tf.cast(tf.exp(log_stick_breaking(working(y))), y.dtype)
-
-    def _forward_log_det_jacobian(self, y):
-        return tf.cast(stick_breaking_log_det(log_stick_breaking(working(y))), y.dtype)
-
-    def _inverse(self, w):
-        return tf.cast(stick_breaking_inverse(_floored_log(w)), w.dtype)
-
-    def _inverse_log_det_jacobian(self, w):
-        return tf.cast(-stick_breaking_log_det(_floored_log(w)), w.dtype)
-
-
-def _floored_log(w):
-    return tf.math.log(tf.maximum(working(w), FLOOR))
 
 
 class StickBreakingSoftmax(SimplexBijector):
@@ -105,95 +64,12 @@ class StickBreakingSoftmax(SimplexBijector):
     """
 
     def __init__(
-        self, temperature, delta=1.0, validate_args=False, name="stick_breaking_softmax"
-    ):
-        parameters = dict(locals())
-        check_temperature(temperature)
-        check_positive(delta, "delta")
-        self._temperature = as_parameter(temperature, "temperature")
-        self._delta = as_parameter(delta, "delta")
+        self,
+        temperature: TensorLike,
+        delta: TensorLike = 1.0,
+        validate_args: bool = False,
+        name: str = "stick_breaking_softmax",
+    ) -> None:
         super().__init__(
-            forward_min_event_ndims=1,
-            inverse_min_event_ndims=1,
-            validate_args=validate_args,
-            parameters=parameters,
-            name=name,
+            StickBreakingTransform(), temperature, delta, validate_args, dict(locals()), name
         )
-
-    @classmethod
-    def _parameter_properties(cls, dtype):
-        return {
-            "temperature": positive_batch_parameter(dtype),
-            "delta": positive_batch_parameter(dtype),
-        }
-
-    @property
-    def temperature(self):
-        """The temperature."""
-        return self._temperature
-
-    @property
-    def delta(self):
-        """The weight of the remainder class."""
-        return self._delta
-
-    def _parameters_for(self, value):
-        temperature = tf.cast(self._temperature, value.dtype)[..., tf.newaxis]
-        delta = tf.cast(self._delta, value.dtype)[..., tf.newaxis]
-        return temperature, delta
-
-    def _logs(self, y):
-        """The logarithms of the sticks and of their image."""
-        y = working(y)
-        temperature, delta = self._parameters_for(y)
-        log_w = log_stick_breaking(y)
-        sticks = tf.exp(log_w[..., :-1]) + tf.zeros_like(delta)
-        return log_w, log_softmax_plus_plus(sticks, temperature, delta), temperature
-
-    def _forward(self, y):
-        return tf.cast(tf.exp(self._logs(y)[1]), y.dtype)
-
-    def _forward_log_det_jacobian(self, y):
-        log_w, log_z, temperature = self._logs(y)
-        log_det = stick_breaking_log_det(log_w) + softmax_plus_plus_log_det(log_z, temperature)
-        return tf.cast(log_det, y.dtype)
-
-    def _sticks(self, z):
-        """The sticks with their remainder, `[..., K]`, before any floor."""
-        temperature, delta = self._parameters_for(z)
-        sticks = sticks_from_softmax(z, temperature, delta)
-        return tf.concat([sticks, 1.0 - tf.reduce_sum(sticks, -1, keepdims=True)], -1)
-
-    def _log_sticks(self, z):
-        return tf.math.log(tf.maximum(self._sticks(z), _epsilon(z.dtype)))
-
-    def _inverse(self, z):
-        return tf.cast(stick_breaking_inverse(self._log_sticks(working(z))), z.dtype)
-
-    def _inverse_log_det_jacobian(self, z):
-        value = working(z)
-        temperature, _ = self._parameters_for(value)
-        log_z = tf.math.log(tf.maximum(value, FLOOR))
-        log_det = stick_breaking_log_det(self._log_sticks(value)) + softmax_plus_plus_log_det(
-            log_z, temperature
-        )
-        density = tf.where(self._in_image(value), -log_det, -float("inf"))
-        return tf.cast(density, z.dtype)
-
-    def _in_image(self, z):
-        """False where a stick is negative by more than rounding explains."""
-        temperature, _ = self._parameters_for(z)
-        num_classes = tf.cast(tf.shape(z)[-1], z.dtype)
-        tolerance = 16.0 * _epsilon(z.dtype) * num_classes * tf.maximum(temperature, 1.0)
-        valid = tf.reduce_all(self._sticks(z) >= -tolerance, -1)
-        # Where z has lost a coordinate, its sticks are not known well enough to say.
-        return valid | tf.reduce_any(z < FLOOR, -1)
-
-    def _parameter_control_dependencies(self, is_init):
-        return assert_positive(
-            self, is_init, temperature=self._temperature, delta=self._delta
-        )
-
-
-def _epsilon(dtype):
-    return 2.0**-23 if dtype == tf.float32 else 2.0**-52

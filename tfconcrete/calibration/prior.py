@@ -16,14 +16,12 @@ from tfconcrete._checks import (
     check_temperature,
     invalid_value,
 )
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.distributions import IGR
 from tfconcrete.relaxations.gaussian_argmax import gaussian_argmax_jacobian
-from tfconcrete.relaxations.softmax_plus_plus import log_softmax_plus_plus
-from tfconcrete.relaxations.stick_breaking import (
-    log_stick_breaking,
-    stick_breaking,
-    stick_breaking_inverse,
-)
+from tfconcrete.relaxations.simplex_transform import SimplexTransform
+from tfconcrete.relaxations.softmax_plus_plus import SoftmaxTransform, log_softmax_plus_plus
+from tfconcrete.relaxations.transforms import get_transform
 
 # A class of probability 0 is one of this, so that its location is a number. Smaller ones
 # are below what the quadrature resolves.
@@ -33,15 +31,15 @@ _ADAM_STEPS = 400
 
 
 def fit_igr_prior(
-    probs,
-    temperature,
-    transform="softmax++",
-    scale=1.0,
-    match="discrete",
-    delta=1.0,
-    num_samples=None,
-    seed=0,
-):
+    probs: TensorLike,
+    temperature: TensorLike,
+    transform: str | SimplexTransform = "softmax++",
+    scale: TensorLike = 1.0,
+    match: str = "discrete",
+    delta: TensorLike = 1.0,
+    num_samples: int | None = None,
+    seed: Seed = 0,
+) -> IGR:
     """An `IGR` of the given scale whose rounding probabilities, or mean, are `probs`.
 
     For softmax++ a damped Newton iteration: on exact probabilities by quadrature for
@@ -80,12 +78,13 @@ def fit_igr_prior(
     if not np.all(np.isfinite(scale) & (scale > 0)):
         raise invalid_value("scale", "a positive number or array [K-1]", scale)
     # Checks transform, delta and the temperature's range.
-    made = IGR(np.zeros(len(scale), np.float32), np.float32(scale), temperature, transform, delta)
+    IGR(np.zeros(len(scale), np.float32), np.float32(scale), temperature, transform, delta)
+    simplex_transform = get_transform(transform)
     if num_samples is not None:
         check_count(num_samples, "num_samples")
     target = np.maximum(probs, _SMALLEST)
     target /= target.sum()
-    if isinstance(transform, str) and transform == "softmax++":
+    if simplex_transform == SoftmaxTransform():
         if match == "discrete":
             moments = _rounding(scale, temperature * np.log(delta))
         else:
@@ -93,7 +92,7 @@ def fit_igr_prior(
             moments = _mean(scale, temperature, delta, noise)
         loc = _newton(moments, target, scale)
     else:
-        if match == "discrete" and transform == "stick_breaking" and delta <= 1.0 and probs[-1]:
+        if match == "discrete" and probs[-1] and not simplex_transform.remainder_wins(delta):
             raise invalid_value(
                 "probs",
                 "probs[-1] = 0 (append a class): after stick-breaking with delta <= 1 the "
@@ -101,10 +100,8 @@ def fit_igr_prior(
                 probs,
             )
         noise = stratified_normal(num_samples, len(scale), seed, 400_000, 20_000)
-        loc = _minimize(made, target, noise, match)
-    return IGR(
-        loc.astype(np.float32), scale.astype(np.float32), temperature, transform, delta
-    )
+        loc = _minimize(simplex_transform, (temperature, delta), target, scale * noise, match)
+    return IGR(loc.astype(np.float32), scale.astype(np.float32), temperature, transform, delta)
 
 
 def _checked_probs(probs):
@@ -191,22 +188,25 @@ def _newton(moments, target, scale):
     return loc
 
 
-def _minimize(made, target, noise, match):
+def _minimize(transform, parameters, target, shift, match):
     """loc that minimises the distance of a smooth mean to `target`, on fixed noise.
 
     Adam with a falling rate, the whole loop compiled.
     """
-    shift = tf.constant(made.scale_diag.numpy() * noise, tf.float32)
-    target = tf.constant(target, tf.float32)
-    start = stick_breaking_inverse(tf.math.log(target))
-    if not isinstance(made.transform, str):
-        start = tf.math.log(target[:-1]) - tf.math.log(target[-1])
-    start = tf.clip_by_value(start, -8.0, 8.0)
+    shift, target = tf.constant(shift, tf.float32), tf.constant(target, tf.float32)
+    start = tf.clip_by_value(transform.start(target), -8.0, 8.0)
 
     def gradient(loc, sharpness):
         with tf.GradientTape() as tape:
             tape.watch(loc)
-            mean = _smooth_mean(made, loc + shift, sharpness, match)
+            y = loc + shift
+            if match == "discrete":
+                # Rounding has no gradient; the softmax of the scores that it compares has,
+                # and comes as near as its own temperature, 1 / sharpness, is low.
+                points = tf.nn.softmax(sharpness * transform.scores(y, *parameters), -1)
+            else:
+                points = transform.smoothed(sharpness).forward(y, *parameters)
+            mean = tf.reduce_mean(points, 0)
             if match == "discrete":
                 loss = -tf.reduce_sum(target * tf.math.log(tf.maximum(mean, 1e-12)))
             else:
@@ -230,32 +230,3 @@ def _minimize(made, target, noise, match):
         return tf.while_loop(lambda index, *_: index < _ADAM_STEPS, step, state)[1]
 
     return run().numpy().astype(np.float64)
-
-
-def _smooth_mean(made, y, sharpness, match):
-    """The probabilities of rounding, or the mean, smoothed where it jumps.
-
-    Rounding has no gradient; the softmax of the scores that it compares has, and comes
-    as near as its own temperature, 1 / sharpness, is low. The interpolation jumps too,
-    by 1 - t of the way.
-    """
-    if match == "mean" and made.transform != "interpolation":
-        return tf.reduce_mean(made.bijector.forward(y), 0)
-    rounded = tf.nn.softmax(sharpness * _scores(made, y), -1)
-    if match == "mean":
-        temperature = tf.cast(made.temperature, y.dtype)
-        rounded = temperature * stick_breaking(y) + (1.0 - temperature) * rounded
-    return tf.reduce_mean(rounded, 0)
-
-
-def _scores(made, y):
-    """What rounding compares: the sticks of stick-breaking, or the simplex point."""
-    if not isinstance(made.transform, str):
-        return tf.math.log(tf.maximum(made.bijector.forward(y), 1e-30))
-    log_w = log_stick_breaking(y)
-    if made.transform == "interpolation":
-        return log_w
-    # The remainder of softmax++ competes as a stick of length t log delta.
-    threshold = tf.maximum(made.temperature * tf.math.log(made.delta), 1e-30)
-    threshold = tf.cast(tf.math.log(threshold), y.dtype)
-    return tf.concat([log_w[..., :-1], threshold + tf.zeros_like(log_w[..., -1:])], -1)

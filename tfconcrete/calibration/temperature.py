@@ -2,10 +2,12 @@
 
 import collections
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from tfconcrete._checks import (
     check_count,
@@ -15,11 +17,8 @@ from tfconcrete._checks import (
     invalid_value,
 )
 from tfconcrete._seeds import as_seed
+from tfconcrete._typing import Seed
 from tfconcrete.calibration.vertices import vertex_distance
-from tfconcrete.distributions import BinConcrete, ExpConcrete, LogitBinConcrete
-from tfconcrete.layers import BinConcreteSample, ExpConcreteSample, SamplingLayer
-
-tfd = tfp.distributions
 
 SuggestedTemperature = collections.namedtuple(
     "SuggestedTemperature", ["posterior", "prior", "bound"]
@@ -36,7 +35,7 @@ Fields:
 _TUNED = ((2, 2 / 3, 1 / 2), (4, 1.0, 2 / 3), (8, 2 / 3, 2 / 5))
 
 
-def suggest_temperature(num_classes):
+def suggest_temperature(num_classes: int) -> SuggestedTemperature:
     """The temperatures that the Concrete paper found best for that many classes.
 
     They are for Concrete variables with a relaxed prior, and a place to start: 2, 4 and 8
@@ -63,14 +62,14 @@ def suggest_temperature(num_classes):
 
 
 def calibrate_temperature(
-    make_distribution,
-    distance=0.2,
-    share=0.75,
-    inputs=None,
-    num_samples=50_000,
-    bounds=(1e-3, 10.0),
-    seed=0,
-):
+    make_distribution: Callable,
+    distance: float = 0.2,
+    share: float = 0.75,
+    inputs: Any = None,
+    num_samples: int = 50_000,
+    bounds: tuple[float, float] = (1e-3, 10.0),
+    seed: Seed = 0,
+) -> float:
     """The temperature at which `share` of the samples are within `distance` of a vertex.
 
     Relaxations become comparable at temperatures found this way, which are not the same
@@ -144,7 +143,7 @@ def _unreachable(bounds, distance, share, why):
 
 def _sampler(make_distribution, inputs, num_samples, seed):
     """A function from a temperature to simplex samples with the same noise every time."""
-    if isinstance(make_distribution, SamplingLayer):
+    if hasattr(make_distribution, "variable"):
         return _layer_sampler(make_distribution, inputs, num_samples, seed)
     if inputs is not None:
         raise invalid_value("inputs", "None, unless a sampling layer is calibrated", inputs)
@@ -159,8 +158,7 @@ def _sampler(make_distribution, inputs, num_samples, seed):
     else:
         raise invalid_type(
             "make_distribution",
-            "a callable from a temperature to a distribution, a distribution, or a sampling "
-            "layer",
+            "a callable from a temperature to a distribution, a distribution, or a sampling layer",
             make_distribution,
         )
 
@@ -189,21 +187,19 @@ def _layer_sampler(layer, inputs, num_samples, seed):
 
     def draw(temperature):
         # The hook behind the training output: neither weight nor seed of the layer move.
-        sample = layer._relax(repeated, tf.constant(temperature), None, seed)
-        return tf.experimental.numpy.moveaxis(_on_simplex(layer, sample), axis, -1)
+        sample = layer.relax(repeated, tf.constant(temperature), seed=seed)
+        return layer.variable.on_simplex(layer.from_output(sample))
 
     return draw
 
 
-def _on_simplex(source, sample):
+def _on_simplex(distribution, sample):
     """Samples of the families that live elsewhere, as points of the simplex."""
-    if isinstance(source, (ExpConcrete, ExpConcreteSample)):
+    space = getattr(distribution, "event_space", "simplex")
+    if space == "log":
         return tf.exp(sample)
-    if isinstance(source, LogitBinConcrete):
+    if space == "logit":
         sample = tf.sigmoid(sample)
-    elif isinstance(source, BinConcreteSample):
-        low, high = source.levels
-        sample = (sample - low) / (high - low)
-    if isinstance(source, (BinConcrete, BinConcreteSample, LogitBinConcrete)):
+    if distribution.event_shape.rank == 0:
         return tf.stack([sample, 1.0 - sample], -1)
     return sample

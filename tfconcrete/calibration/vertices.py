@@ -4,10 +4,11 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_axis, check_floating, check_num_classes
 from tfconcrete._dtypes import float_at_least_32
+from tfconcrete._typing import TensorLike
 from tfconcrete.relaxations.discretize import discretize
 
 
-def vertex_distance(sample, axis=-1):
+def vertex_distance(sample: TensorLike, axis: int = -1) -> tf.Tensor:
     """The Euclidean distance of each sample to the nearest vertex of the simplex.
 
     Args:

@@ -1,13 +1,15 @@
 """Vanishing gradients of IGR against Concrete samples (IGR, Appendix A and Figure 4)."""
 
 import collections
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, check_positive
 from tfconcrete._seeds import as_seed, fold_in
-from tfconcrete.diagnostics.gradients import gradient_variance, vanishing_gradients
+from tfconcrete._typing import Seed, TensorLike
+from tfconcrete.diagnostics.gradient_statistics import gradient_variance, vanishing_gradients
 from tfconcrete.relaxations import concrete, igr
 
 RelaxationGradients = collections.namedtuple(
@@ -28,8 +30,13 @@ Fields:
 
 
 def relaxation_gradients(
-    family, temperature, loc, scale_diag=None, num_samples=10_000, seed=0
-):
+    family: str,
+    temperature: float,
+    loc: TensorLike,
+    scale_diag: TensorLike | None = None,
+    num_samples: int = 10_000,
+    seed: Seed = 0,
+) -> RelaxationGradients:
     """The gradient statistics of one relaxation at one temperature.
 
     Args:
@@ -53,7 +60,7 @@ def relaxation_gradients(
     """
     if family not in ("concrete", "igr"):
         raise ValueError(
-            "Invalid value received for argument `family`. Expected one of \"concrete\", "
+            'Invalid value received for argument `family`. Expected one of "concrete", '
             f'"igr". Received: family={family!r}'
         )
     check_positive(temperature, "temperature")
@@ -89,7 +96,13 @@ def relaxation_gradients(
     )
 
 
-def compare_relaxations(pairs, num_classes=10, igr_loc=None, num_samples=10_000, seed=0):
+def compare_relaxations(
+    pairs: Sequence,
+    num_classes: int = 10,
+    igr_loc: TensorLike | None = None,
+    num_samples: int = 10_000,
+    seed: Seed = 0,
+) -> list:
     """Concrete against IGR of scale 1, near uniform, at paired temperatures (Figure 4).
 
     Args:
@@ -117,13 +130,19 @@ def compare_relaxations(pairs, num_classes=10, igr_loc=None, num_samples=10_000,
         rows.append(
             (
                 relaxation_gradients(
-                    "concrete", concrete_temperature, tf.zeros([num_classes]),
-                    num_samples=num_samples, seed=fold_in(seed, 0),
+                    "concrete",
+                    concrete_temperature,
+                    tf.zeros([num_classes]),
+                    num_samples=num_samples,
+                    seed=fold_in(seed, 0),
                 ),
                 relaxation_gradients(
-                    "igr", igr_temperature, loc, num_samples=num_samples,
+                    "igr",
+                    igr_temperature,
+                    loc,
+                    num_samples=num_samples,
                     seed=fold_in(seed, 1),
                 ),
             )
-        )  # fmt: skip
+        )
     return rows

@@ -1,14 +1,13 @@
 """The Binary Concrete distribution on the unit interval."""
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
-from tfconcrete.distributions.parameters import SMALLEST
+from tfconcrete._floors import SMALLEST, clip
+from tfconcrete._typing import TensorLike
 from tfconcrete.distributions.relaxed import RelaxedBinary
 from tfconcrete.relaxations.bin_concrete import bin_concrete_log_prob
-from tfconcrete.relaxations.temperature import cool
-
-tfb = tfp.bijectors
+from tfconcrete.relaxations.cooling import cool
 
 
 class BinConcrete(RelaxedBinary):
@@ -40,13 +39,13 @@ class BinConcrete(RelaxedBinary):
 
     def __init__(
         self,
-        temperature,
-        logits=None,
-        probs=None,
-        validate_args=False,
-        allow_nan_stats=True,
-        name="BinConcrete",
-    ):
+        temperature: TensorLike,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "BinConcrete",
+    ) -> None:
         parameters = dict(locals())
         super().__init__(
             temperature, logits, probs, validate_args, allow_nan_stats, parameters, name
@@ -73,8 +72,8 @@ class BinConcrete(RelaxedBinary):
         temperature, logits = self._working_parameters()
         x = tf.cast(x, self._working_dtype)
         smallest = SMALLEST[x.dtype]
-        log_x = tf.math.log(tf.clip_by_value(x, smallest, 1.0))
-        log_rest = tf.math.log(tf.clip_by_value(1.0 - x, smallest, 1.0))
+        log_x = tf.math.log(clip(x, smallest, 1.0))
+        log_rest = tf.math.log(clip(1.0 - x, smallest, 1.0))
         value = inside(temperature * (log_x - log_rest) - logits)
         value = tf.where(x <= 0.0, tf.cast(below, value.dtype), value)
         value = tf.where(x >= 1.0, tf.cast(above, value.dtype), value)
@@ -119,7 +118,5 @@ class BinConcrete(RelaxedBinary):
             return []
         return [
             tf.debugging.assert_non_negative(x, "A sample must not be negative."),
-            tf.debugging.assert_less_equal(
-                x, tf.ones([], x.dtype), "A sample must be at most 1."
-            ),
+            tf.debugging.assert_less_equal(x, tf.ones([], x.dtype), "A sample must be at most 1."),
         ]

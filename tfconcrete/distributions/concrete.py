@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfconcrete._typing import TensorLike
 from tfconcrete.distributions.parameters import assert_sum, simplex_bijector
 from tfconcrete.distributions.relaxed import RelaxedOneHot
 from tfconcrete.relaxations.concrete import concrete_log_prob
@@ -40,13 +41,13 @@ class Concrete(RelaxedOneHot):
 
     def __init__(
         self,
-        temperature,
-        logits=None,
-        probs=None,
-        validate_args=False,
-        allow_nan_stats=True,
-        name="Concrete",
-    ):
+        temperature: TensorLike,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Concrete",
+    ) -> None:
         parameters = dict(locals())
         super().__init__(
             temperature, logits, probs, validate_args, allow_nan_stats, parameters, name

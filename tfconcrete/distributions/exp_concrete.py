@@ -1,14 +1,14 @@
 """The ExpConcrete distribution: a Concrete variable in log space."""
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
+from tfconcrete._floors import FILL, clip, log_floor
+from tfconcrete._typing import TensorLike
 from tfconcrete.distributions.parameters import assert_sum, simplex_bijector
 from tfconcrete.distributions.relaxed import RelaxedOneHot
 from tfconcrete.relaxations.concrete import exp_concrete_log_prob
-from tfconcrete.relaxations.masking import FILL, log_floor, prepare_logits
-
-tfb = tfp.bijectors
+from tfconcrete.relaxations.masking import prepare_logits
 
 
 class ExpConcrete(RelaxedOneHot):
@@ -40,15 +40,17 @@ class ExpConcrete(RelaxedOneHot):
         Maddison, Mnih & Teh (2017), "The Concrete Distribution", Appendix C.3.
     """
 
+    event_space = "log"
+
     def __init__(
         self,
-        temperature,
-        logits=None,
-        probs=None,
-        validate_args=False,
-        allow_nan_stats=True,
-        name="ExpConcrete",
-    ):
+        temperature: TensorLike,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "ExpConcrete",
+    ) -> None:
         parameters = dict(locals())
         super().__init__(
             temperature, logits, probs, validate_args, allow_nan_stats, parameters, name
@@ -59,14 +61,15 @@ class ExpConcrete(RelaxedOneHot):
         return super()._parameter_properties(dtype, num_classes)
 
     def _image(self, y):
-        return tf.cast(tf.maximum(y, log_floor(self.dtype)), self.dtype)
+        return tf.cast(clip(y, log_floor(self.dtype), y.dtype.max), self.dtype)
 
     def _log_change(self, y):
         return tf.zeros([], y.dtype)
 
     def _log_prob(self, y):
         # At y = -inf, a vertex, the density's limit is 0: a large finite negative.
-        y = tf.maximum(tf.cast(y, self._working_dtype), FILL)
+        y = tf.cast(y, self._working_dtype)
+        y = clip(y, FILL, y.dtype.max)
         temperature = self._working_temperature()[..., tf.newaxis]
         log_kappa = exp_concrete_log_prob(y, temperature, self._working_logits())
         return tf.cast(log_kappa, self.dtype)

@@ -3,14 +3,14 @@
 import math
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
+from tfconcrete._dtypes import cast_within
+from tfconcrete._floors import FILL, clip
+from tfconcrete._typing import TensorLike
 from tfconcrete.distributions.relaxed import RelaxedBinary
 from tfconcrete.relaxations.bin_concrete import logit_bin_concrete_log_prob
-from tfconcrete.relaxations.masking import FILL
-from tfconcrete.relaxations.temperature import cool
-
-tfb = tfp.bijectors
+from tfconcrete.relaxations.cooling import cool
 
 
 class LogitBinConcrete(RelaxedBinary):
@@ -39,15 +39,17 @@ class LogitBinConcrete(RelaxedBinary):
         Maddison, Mnih & Teh (2017), "The Concrete Distribution", Appendix C.3.2.
     """
 
+    event_space = "logit"
+
     def __init__(
         self,
-        temperature,
-        logits=None,
-        probs=None,
-        validate_args=False,
-        allow_nan_stats=True,
-        name="LogitBinConcrete",
-    ):
+        temperature: TensorLike,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "LogitBinConcrete",
+    ) -> None:
         parameters = dict(locals())
         super().__init__(
             temperature, logits, probs, validate_args, allow_nan_stats, parameters, name
@@ -58,7 +60,7 @@ class LogitBinConcrete(RelaxedBinary):
         return super()._parameter_properties(dtype, num_classes)
 
     def _image(self, y):
-        return tf.cast(y, self.dtype)
+        return cast_within(y, self.dtype)
 
     def _log_change(self, y):
         return tf.zeros([], y.dtype)
@@ -66,7 +68,7 @@ class LogitBinConcrete(RelaxedBinary):
     def _log_prob(self, y):
         temperature, logits = self._working_parameters()
         # At an infinite y the density's limit is 0: a large finite negative.
-        y = tf.clip_by_value(tf.cast(y, self._working_dtype), FILL, -FILL)
+        y = clip(tf.cast(y, self._working_dtype), FILL, -FILL)
         return tf.cast(logit_bin_concrete_log_prob(y, temperature, logits), self.dtype)
 
     def _standardize(self, y):

@@ -3,16 +3,13 @@
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 from tfconcrete._checks import check_broadcast, check_floating, check_num_classes
 from tfconcrete.bijectors import SoftmaxPlusPlus
-from tfconcrete.bijectors.parameters import is_reference
+from tfconcrete.bijectors.arguments import is_reference
 
-tfb = tfp.bijectors
 ParameterProperties = tfp.util.ParameterProperties
-
-# Numbers below these lose their logarithm: XLA's flushes denormals to -inf.
-SMALLEST = {tf.float32: 1e-37, tf.float64: 1e-307}
 
 
 def common_dtype(*values):

@@ -1,14 +1,16 @@
 """The common part of the distributions with a temperature and logits or probs."""
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
+from tensorflow_probability import distributions as tfd
 
 from tfconcrete._checks import check_broadcast, check_floating, check_one_of, check_temperature
 from tfconcrete._dtypes import float_at_least_32
+from tfconcrete._floors import FILL, SMALLEST
 from tfconcrete._seeds import as_seed
-from tfconcrete.bijectors.parameters import as_parameter
+from tfconcrete._typing import TensorLike
+from tfconcrete.bijectors.arguments import as_parameter
 from tfconcrete.distributions.parameters import (
-    SMALLEST,
     ParameterProperties,
     check_batch_temperature,
     check_class_parameter,
@@ -21,11 +23,8 @@ from tfconcrete.distributions.parameters import (
 )
 from tfconcrete.noise import gumbel, logistic
 from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
-from tfconcrete.relaxations.masking import FILL, prepare_logits
-from tfconcrete.relaxations.temperature import cool
-
-tfb = tfp.bijectors
-tfd = tfp.distributions
+from tfconcrete.relaxations.cooling import cool
+from tfconcrete.relaxations.masking import prepare_logits
 
 
 def _log_or_fill(probs):
@@ -37,11 +36,25 @@ def _log_or_fill(probs):
 
 
 class RelaxedDistribution(tfd.AutoCompositeTensorDistribution):
-    """A relaxed discrete variable: a temperature, and logits or probs."""
+    """A relaxed discrete variable: a temperature, and logits or probs.
+
+    Attributes:
+        event_space: Where events live: on the `"simplex"` (or between 0 and 1), on its
+            `"log"`arithm, or on the real line, as a `"logit"`.
+    """
+
+    event_space = "simplex"
 
     def __init__(
-        self, temperature, logits, probs, validate_args, allow_nan_stats, parameters, name
-    ):
+        self,
+        temperature: TensorLike,
+        logits: TensorLike,
+        probs: TensorLike | None,
+        validate_args: bool,
+        allow_nan_stats: bool,
+        parameters,
+        name: str,
+    ) -> None:
         check_one_of(logits=logits, probs=probs)
         check_temperature(temperature)
         which = "probs" if logits is None else "logits"
@@ -75,12 +88,12 @@ class RelaxedDistribution(tfd.AutoCompositeTensorDistribution):
         """The argument `probs`, or None."""
         return self._probs
 
-    def logits_parameter(self, name="logits_parameter"):
+    def logits_parameter(self, name: str = "logits_parameter"):
         """The logits, computed from `probs` where those were given."""
         with self._name_and_control_scope(name):
             return tf.cast(self._working_logits(), self.dtype)
 
-    def probs_parameter(self, name="probs_parameter"):
+    def probs_parameter(self, name: str = "probs_parameter"):
         """The probabilities, computed from `logits` where those were given."""
         with self._name_and_control_scope(name):
             if self._logits is None:
@@ -104,9 +117,7 @@ class RelaxedDistribution(tfd.AutoCompositeTensorDistribution):
         return tf.cast(tf.convert_to_tensor(self._logits), self._working_dtype)
 
     def _full_shape(self, sample_shape):
-        return tf.concat(
-            [sample_shape, self.batch_shape_tensor(), self.event_shape_tensor()], 0
-        )
+        return tf.concat([sample_shape, self.batch_shape_tensor(), self.event_shape_tensor()], 0)
 
     # A sample is an image of the base variable, whose logarithm or logit never underflows:
     # `_noise` -> `_base` -> `_image`. The log density of the base variable at the sample,
@@ -195,7 +206,7 @@ class RelaxedOneHot(RelaxedDistribution):
             + tf.reduce_sum(tf.nn.log_softmax(-noise), -1)
         )
 
-    def discrete(self, name="discrete"):
+    def discrete(self, name: str = "discrete") -> tfd.OneHotCategorical:
         """The distribution of the rounded sample (Proposition 1 b).
 
         Returns:
@@ -204,9 +215,7 @@ class RelaxedOneHot(RelaxedDistribution):
         with self._name_and_control_scope(name):
             logits, _ = prepare_logits(self._working_logits())
             logits = tf.broadcast_to(logits, self._full_shape([]))
-            return tfd.OneHotCategorical(
-                logits=tf.cast(logits, self.dtype), dtype=self.dtype
-            )
+            return tfd.OneHotCategorical(logits=tf.cast(logits, self.dtype), dtype=self.dtype)
 
 
 class RelaxedBinary(RelaxedDistribution):
@@ -217,9 +226,7 @@ class RelaxedBinary(RelaxedDistribution):
         check_floating(value, name)
 
     def _check_shapes(self, name):
-        check_broadcast(
-            self._temperature.shape, "temperature", self._location.shape, name
-        )
+        check_broadcast(self._temperature.shape, "temperature", self._location.shape, name)
 
     def _location_assertions(self, is_init):
         return probs_assertions(self._probs, is_init, sums_to_one=False)
@@ -265,7 +272,7 @@ class RelaxedBinary(RelaxedDistribution):
         log_temperature = tf.math.log(self._working_temperature())
         return log_temperature - noise - 2.0 * tf.nn.softplus(-noise)
 
-    def discrete(self, name="discrete"):
+    def discrete(self, name: str = "discrete") -> tfd.OneHotCategorical:
         """The distribution of the rounded sample (Proposition 2 b).
 
         Returns:

@@ -2,15 +2,20 @@
 
 import tensorflow as tf
 
-from tfconcrete._checks import check_temperature
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.noise import logistic
 from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
+from tfconcrete.relaxations.cooling import cool, match_temperature
 from tfconcrete.relaxations.masking import zero_masked
-from tfconcrete.relaxations.temperature import cool
 
 
-def bin_concrete_straight_through(logits, temperature, class_mask=None, seed=None):
+def bin_concrete_straight_through(
+    logits: TensorLike,
+    temperature: TensorLike,
+    class_mask: TensorLike | None = None,
+    seed: Seed = None,
+) -> tf.Tensor:
     """Bits that are differentiated as the Binary Concrete samples they round.
 
     Forward: 1 where logits + Logistic > 0, an exact draw from Bernoulli(sigmoid(logits)).
@@ -38,7 +43,7 @@ def bin_concrete_straight_through(logits, temperature, class_mask=None, seed=Non
     """
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_binary_logits(logits, class_mask)
-    check_temperature(temperature, working.shape)
+    temperature = match_temperature(temperature, working)
     perturbed = working + tf.cast(logistic(tf.shape(working), seed), working.dtype)
     hard = zero_masked(tf.cast(perturbed > 0.0, working.dtype), mask)
     scores = cool(perturbed, temperature)

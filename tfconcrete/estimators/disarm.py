@@ -4,11 +4,15 @@ Each pair shares its noise with opposite sign, so that both halves are exact dra
 differ as much as they can; the estimator is integrated over the noise given the pair.
 """
 
+from collections.abc import Callable
+
 import keras
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, check_num_classes, invalid_value
+from tfconcrete._floors import FILL
 from tfconcrete._seeds import as_seed
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.discrete_latent import (
     check_objective,
     evaluate_objective,
@@ -18,12 +22,19 @@ from tfconcrete.estimators.discrete_latent import (
 )
 from tfconcrete.estimators.surrogates import with_gradient_of
 from tfconcrete.noise import logistic
-from tfconcrete.relaxations.masking import FILL, zero_masked
+from tfconcrete.relaxations.discretize import step
+from tfconcrete.relaxations.masking import zero_masked
 
 
 def disarm(
-    objective, logits, num_samples=2, class_mask=None, axis=None, batch_ndims=1, seed=None
-):
+    objective: Callable,
+    logits: TensorLike,
+    num_samples: int = 2,
+    class_mask: TensorLike | None = None,
+    axis: int | None = None,
+    batch_ndims: int = 1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """DisARM for binary units: a pair of antithetic samples, Rao-Blackwellised.
 
     Forward: the mean of f over b = 1[logits + L > 0] and b' = 1[logits - L > 0], L Logistic.
@@ -69,8 +80,14 @@ def disarm(
 
 
 def disarm_tree(
-    objective, logits, num_samples=2, class_mask=None, axis=-1, batch_ndims=1, seed=None
-):
+    objective: Callable,
+    logits: TensorLike,
+    num_samples: int = 2,
+    class_mask: TensorLike | None = None,
+    axis: int | None = -1,
+    batch_ndims: int = 1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """DisARM for categoricals, each drawn down a balanced binary tree over its classes.
 
     A class is reached by log2(num_classes) binary decisions, each with the logit
@@ -118,9 +135,7 @@ def disarm_tree(
     first, second = tf.split(values, 2, axis=0)
     signal = tf.stop_gradient(first - second) / 2.0
     score = sum_latent(score, working.shape.rank, batch_ndims)
-    return with_gradient_of(
-        tf.reduce_mean(values, axis=0), tf.reduce_mean(signal * score, axis=0)
-    )
+    return with_gradient_of(tf.reduce_mean(values, axis=0), tf.reduce_mean(signal * score, axis=0))
 
 
 def _binary_pair(logits, axis, num_pairs, seed):
@@ -132,8 +147,7 @@ def _binary_pair(logits, axis, num_pairs, seed):
     del axis
     shape = tf.concat([[num_pairs], tf.shape(logits)], 0)
     noise = tf.cast(logistic(shape, seed), logits.dtype)
-    b = tf.cast(logits + noise > 0.0, logits.dtype)
-    partner = tf.cast(logits - noise > 0.0, logits.dtype)
+    b, partner = step(logits + noise), step(logits - noise)
     return tf.concat([b, partner], 0), _shared_score(b, partner, logits)
 
 
@@ -177,8 +191,7 @@ def _tree_pair(logits, axis, num_pairs, seed):
         partner_logit = tf.reduce_sum(partner_place * decision, axis=-1, keepdims=True)
         shared, independent = noise[level, 0], noise[level, 1]
         partner_noise = tf.where(together, -shared, independent)
-        b = tf.cast(logit + shared > 0.0, logits.dtype)
-        partner = tf.cast(partner_logit + partner_noise > 0.0, logits.dtype)
+        b, partner = step(logit + shared), step(partner_logit + partner_noise)
         score += tf.where(
             together,
             _shared_score(b, partner, logit),

@@ -9,9 +9,11 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_count, invalid_type, invalid_value
 from tfconcrete._seeds import as_seed
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.noise import logistic
+from tfconcrete.objectives.mass import bernoulli_log_mass, categorical_log_mass
 from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
-from tfconcrete.relaxations.discretize import draw
+from tfconcrete.relaxations.discretize import draw, step
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 
@@ -33,9 +35,7 @@ def prepare_latent(logits, class_mask, axis, batch_ndims):
     if axis is not None:
         axis = axis - rank if axis >= 0 else axis
         if axis + rank < batch_ndims:
-            raise invalid_value(
-                "axis", f"an axis after the {batch_ndims} batch dimensions", axis
-            )
+            raise invalid_value("axis", f"an axis after the {batch_ndims} batch dimensions", axis)
     elif rank < batch_ndims:
         raise ValueError(
             "Invalid value received for argument `logits`. Expected at least "
@@ -51,17 +51,21 @@ def sum_latent(value, rank, batch_ndims):
 
 def latent_log_prob(sample, working, mask, axis, batch_ndims):
     """log q of exact samples `[..., *logits.shape]` under prepared logits: `[..., *batch]`."""
-    sample = tf.cast(sample, working.dtype)
     if axis is None:
-        terms = -tf.nn.softplus((1.0 - 2.0 * sample) * working)
+        terms, rank = bernoulli_log_mass(sample, working, mask), working.shape.rank
     else:
-        terms = sample * tf.nn.log_softmax(working, axis=axis)
-    return sum_latent(zero_masked(terms, mask), working.shape.rank, batch_ndims)
+        terms, rank = categorical_log_mass(sample, working, mask, axis), working.shape.rank - 1
+    return sum_latent(terms, rank, batch_ndims)
 
 
 def sample_and_log_prob(
-    logits, num_samples=None, class_mask=None, axis=-1, batch_ndims=1, seed=None
-):
+    logits: TensorLike,
+    num_samples: int | None = None,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    batch_ndims: int = 1,
+    seed: Seed = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Exact draws of a discrete latent, and the log probability of each.
 
     What a model with several stochastic layers calls once per layer: the sum of the log
@@ -99,7 +103,7 @@ def sample_and_log_prob(
         many.set_shape([num_samples] + working.shape)
     if axis is None:
         noise = tf.cast(logistic(tf.shape(many), seed), many.dtype)
-        sample = tf.cast(many + noise > 0.0, many.dtype)
+        sample = step(many + noise)
     else:
         sample = draw(many, axis, seed)
     sample = zero_masked(sample, mask)

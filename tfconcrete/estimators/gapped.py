@@ -5,13 +5,14 @@ import tensorflow as tf
 from tfconcrete._checks import (
     check_flag,
     check_number,
-    check_temperature,
     invalid_value,
 )
+from tfconcrete._floors import FILL
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import pass_through
+from tfconcrete.relaxations.cooling import cool, match_temperature
 from tfconcrete.relaxations.discretize import draw
-from tfconcrete.relaxations.masking import FILL, prepare_logits, zero_masked
-from tfconcrete.relaxations.temperature import cool
+from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 
 def check_gap(gap):
@@ -24,7 +25,7 @@ def check_gap(gap):
     return check_number(gap, "gap", expected, minimum=0.0)
 
 
-def expected_gap(logits, one_hot, axis=-1):
+def expected_gap(logits: TensorLike, one_hot: TensorLike, axis: int = -1) -> tf.Tensor:
     """How far the winner of logits + Gumbel is ahead, in the mean (GST, Lemma 1).
 
     -log(1 - p) / p for the winner's probability p. With d the winner's logit minus the
@@ -45,6 +46,7 @@ def expected_gap(logits, one_hot, axis=-1):
     >>> float(gap[0])  # 2 log 2
     1.3862943649291992
     """
+    logits, one_hot = tf.convert_to_tensor(logits), tf.convert_to_tensor(one_hot)
     winner = tf.reduce_sum(logits * one_hot, axis=axis, keepdims=True)
     others = tf.where(one_hot > 0.0, tf.cast(FILL, logits.dtype), logits)
     d = winner - tf.reduce_logsumexp(others, axis=axis, keepdims=True)
@@ -54,15 +56,15 @@ def expected_gap(logits, one_hot, axis=-1):
 
 
 def gapped_straight_through(
-    logits,
-    temperature,
-    gap=1.0,
-    hard=True,
-    class_mask=None,
-    axis=-1,
-    seed=None,
-    perturbation_gradient=False,
-):
+    logits: TensorLike,
+    temperature: TensorLike,
+    gap: float | str = 1.0,
+    hard: bool = True,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+    perturbation_gradient: bool = False,
+) -> tf.Tensor:
     """A one-hot draw, differentiated through logits that were moved to favour it.
 
     Forward: D, an exact one-hot draw from softmax(logits).
@@ -105,7 +107,7 @@ def gapped_straight_through(
     perturbation_gradient = check_flag(perturbation_gradient, "perturbation_gradient")
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
-    check_temperature(temperature, working.shape)
+    temperature = match_temperature(temperature, working)
     one_hot = draw(working, axis, seed)
 
     # The row's largest working logit is 0; only a gradient through it needs the maximum.
@@ -118,7 +120,7 @@ def gapped_straight_through(
     m1 = (top - fixed) * one_hot
     m2 = tf.nn.relu(fixed + gap - top) * (1.0 - one_hot)
 
-    scores = cool(working + m1 - m2, temperature)
+    scores = cool(working + m1 - m2, temperature, mask)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
     if hard:
         sample = pass_through(zero_masked(one_hot, mask), soft)

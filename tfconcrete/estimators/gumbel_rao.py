@@ -2,11 +2,13 @@
 
 import tensorflow as tf
 
-from tfconcrete._checks import check_count, check_temperature
+from tfconcrete._checks import check_count
 from tfconcrete._dtypes import cast
-from tfconcrete._seeds import as_seed, fold_in
+from tfconcrete._seeds import Stream, as_seed, fold_in
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import softmax_vjp
 from tfconcrete.noise import gumbel_given_winner
+from tfconcrete.relaxations.cooling import match_temperature
 from tfconcrete.relaxations.discretize import draw
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
@@ -30,7 +32,7 @@ def _sum_over_noise(terms, totals, num_samples, seed):
     """
 
     def add(index, size, totals):
-        new = terms(size, fold_in(seed, index))
+        new = terms(size, fold_in(seed, index, Stream.GIVEN_DRAW))
         return [total + term for total, term in zip(totals, new, strict=True)]
 
     num_chunks, rest = divmod(num_samples, _CHUNK)
@@ -45,8 +47,13 @@ def _sum_over_noise(terms, totals, num_samples, seed):
 
 
 def gumbel_rao(
-    logits, temperature=1.0, num_samples=100, class_mask=None, axis=-1, seed=None
-):
+    logits: TensorLike,
+    temperature: TensorLike = 1.0,
+    num_samples: int = 100,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """A one-hot draw with the Rao-Blackwellised Gumbel-Softmax gradient (GST, Eq. 11).
 
     Forward: D, an exact one-hot draw from softmax(logits).
@@ -82,8 +89,10 @@ def gumbel_rao(
     num_samples = check_count(num_samples, "num_samples")
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
-    check_temperature(temperature, working.shape)
+    temperature = match_temperature(temperature, working)
     temperature = tf.broadcast_to(cast(temperature, working.dtype), tf.shape(working))
+    if mask is not None:
+        temperature = tf.where(mask, temperature, 1.0)  # masked classes are not warmed up
     seed = as_seed(seed)
     one_hot = draw(working, axis, seed)
     order = _classes_to_front(working, axis)
@@ -126,7 +135,10 @@ def _classes_to_front(x, axis):
     """The permutation of dimensions that puts the class axis first."""
     rank = tf.rank(x) if x.shape.rank is None else x.shape.rank
     axis = axis % rank
-    return tf.concat([[axis], tf.range(axis), tf.range(axis + 1, rank)], 0)
+    if x.shape.rank is None:
+        return tf.concat([[axis], tf.range(axis), tf.range(axis + 1, rank)], 0)
+    # A list: in the gradient of a `tf.while_loop` XLA would not know a tensor's value.
+    return [axis, *range(axis), *range(axis + 1, rank)]
 
 
 def _flatten(x, order):

@@ -3,15 +3,22 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_axis, check_flag, check_temperature
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.concrete import concrete
+from tfconcrete.relaxations.cooling import cool, match_temperature
 from tfconcrete.relaxations.discretize import discretize
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
-from tfconcrete.relaxations.temperature import cool
 
 
-def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-1, seed=None):
+def straight_through_gumbel_softmax(
+    logits: TensorLike,
+    temperature: TensorLike,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """A one-hot draw that is differentiated as the Concrete sample it rounds (GST, Eq. 10).
 
     Forward: an exact one-hot draw from softmax(logits), the argmax of logits + Gumbel.
@@ -28,8 +35,8 @@ def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-
 
     Returns:
         One-hot tensor of the shape and dtype of `logits`, the rounding of
-        `relaxations.concrete` with the same seed. A row whose classes are all masked
-        is zero.
+        `relaxations.concrete` with the same seed (below 64 classes also the draw of
+        `relaxations.categorical`). A row whose classes are all masked is zero.
 
     Example:
 
@@ -41,15 +48,17 @@ def straight_through_gumbel_softmax(logits, temperature, class_mask=None, axis=-
     """
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
-    check_temperature(temperature, working.shape)
+    temperature = match_temperature(temperature, working)
     perturbed = add_gumbel(working, seed)
     hard = zero_masked(discretize(perturbed, axis), mask)
-    scores = cool(perturbed, temperature)
+    scores = cool(perturbed, temperature, mask)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)
 
 
-def gumbel_softmax(logits, tau=1.0, hard=False, dim=-1, seed=None):
+def gumbel_softmax(
+    logits: TensorLike, tau: float = 1.0, hard: bool = False, dim: int = -1, seed: Seed = None
+) -> tf.Tensor:
     """Gumbel-Softmax under the argument names of `torch.nn.functional.gumbel_softmax`.
 
     Args:

@@ -2,14 +2,20 @@
 
 import tensorflow as tf
 
-from tfconcrete._checks import check_temperature
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import softmax_vjp
+from tfconcrete.relaxations.cooling import cool, match_temperature
 from tfconcrete.relaxations.discretize import draw
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
-from tfconcrete.relaxations.temperature import cool
 
 
-def reinmax(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
+def reinmax(
+    logits: TensorLike,
+    temperature: TensorLike = 1.0,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """A one-hot draw whose gradient follows Heun's method (Liu et al., 2023).
 
     Forward: D, an exact one-hot draw from p = softmax(logits).
@@ -43,9 +49,9 @@ def reinmax(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
     """
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
-    check_temperature(temperature, working.shape)
+    temperature = match_temperature(temperature, working)
     one_hot = draw(working, axis, seed)
-    scores = tf.stop_gradient(cool(working, temperature))
+    scores = tf.stop_gradient(cool(working, temperature, mask))
 
     @tf.custom_gradient
     def estimate(working):

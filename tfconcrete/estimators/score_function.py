@@ -4,13 +4,20 @@ Concrete, section 2.2; GST, section 2.1. One form for all: an objective and logi
 surrogate `[*batch]` out, to be maximised where the objective is.
 """
 
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
 from tfconcrete._checks import check_count
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.discrete_latent import (
     check_objective,
     evaluate_objective,
     sample_and_log_prob,
 )
 from tfconcrete.estimators.surrogates import (
+    NVILResult,
     nvil_surrogate,
     reinforce_surrogate,
     rloo_surrogate,
@@ -20,22 +27,20 @@ from tfconcrete.estimators.surrogates import (
 
 def _draw_and_evaluate(objective, logits, num_samples, class_mask, axis, batch_ndims, seed):
     check_objective(objective)
-    sample, log_q = sample_and_log_prob(
-        logits, num_samples, class_mask, axis, batch_ndims, seed
-    )
+    sample, log_q = sample_and_log_prob(logits, num_samples, class_mask, axis, batch_ndims, seed)
     return evaluate_objective(objective, sample, log_q), log_q
 
 
 def reinforce(
-    objective,
-    logits,
-    num_samples=1,
-    baseline=0.0,
-    class_mask=None,
-    axis=-1,
-    batch_ndims=1,
-    seed=None,
-):
+    objective: Callable,
+    logits: TensorLike,
+    num_samples: int = 1,
+    baseline: Any = 0.0,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    batch_ndims: int = 1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """REINFORCE, the plain score-function estimator (Williams, 1992; Concrete, Eq. 4-5).
 
     Forward: the mean of f(z) over exact draws z from q.
@@ -86,18 +91,18 @@ def reinforce(
 
 
 def nvil(
-    objective,
-    logits,
-    num_samples=1,
-    baseline=0.0,
-    moments=None,
-    normalize=False,
-    decay=0.8,
-    class_mask=None,
-    axis=-1,
-    batch_ndims=1,
-    seed=None,
-):
+    objective: Callable,
+    logits: TensorLike,
+    num_samples: int = 1,
+    baseline: Any = 0.0,
+    moments: Any = None,
+    normalize: bool = False,
+    decay: float = 0.8,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    batch_ndims: int = 1,
+    seed: Seed = None,
+) -> NVILResult:
     """NVIL: REINFORCE with a learned baseline, running centring and variance normalisation.
 
     Forward: the mean of f(z) over exact draws z from q.
@@ -148,8 +153,14 @@ def nvil(
 
 
 def vimco(
-    objective, logits, num_samples=5, class_mask=None, axis=-1, batch_ndims=1, seed=None
-):
+    objective: Callable,
+    logits: TensorLike,
+    num_samples: int = 5,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    batch_ndims: int = 1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """VIMCO: the multi-sample bound with a baseline from the other samples.
 
     Forward: L_m = log((1/m) sum_i w_i) (Concrete, Eq. 8), with log w_i the objective's
@@ -184,7 +195,15 @@ def vimco(
     return vimco_surrogate(log_weights, log_q)
 
 
-def rloo(objective, logits, num_samples=2, class_mask=None, axis=-1, batch_ndims=1, seed=None):
+def rloo(
+    objective: Callable,
+    logits: TensorLike,
+    num_samples: int = 2,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    batch_ndims: int = 1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """RLOO: REINFORCE whose baseline is the mean over the other samples.
 
     Forward: the mean of f(z) over exact draws z from q.

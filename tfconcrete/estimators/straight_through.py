@@ -2,14 +2,20 @@
 
 import tensorflow as tf
 
-from tfconcrete._checks import check_temperature
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import pass_through
+from tfconcrete.relaxations.cooling import cool, match_temperature
 from tfconcrete.relaxations.discretize import draw
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
-from tfconcrete.relaxations.temperature import cool
 
 
-def straight_through(logits, temperature=1.0, class_mask=None, axis=-1, seed=None):
+def straight_through(
+    logits: TensorLike,
+    temperature: TensorLike = 1.0,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """A one-hot draw that is differentiated as if it were the probabilities (GST, Eq. 7).
 
     Forward: an exact one-hot draw from softmax(logits).
@@ -36,8 +42,8 @@ def straight_through(logits, temperature=1.0, class_mask=None, axis=-1, seed=Non
     """
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_logits(logits, class_mask, axis)
-    check_temperature(temperature, working.shape)
+    temperature = match_temperature(temperature, working)
     hard = zero_masked(draw(working, axis, seed), mask)
-    scores = cool(working, temperature)
+    scores = cool(working, temperature, mask)
     soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)

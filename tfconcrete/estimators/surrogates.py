@@ -19,6 +19,7 @@ from tfconcrete._checks import (
     invalid_value,
 )
 from tfconcrete._dtypes import cast, float_at_least_32
+from tfconcrete._typing import TensorLike
 
 
 def with_gradient_of(value, term):
@@ -63,7 +64,7 @@ def _broadcast_baseline(baseline, values):
     return tf.broadcast_to(baseline, tf.shape(values))
 
 
-def reinforce_surrogate(values, log_q, baseline=0.0):
+def reinforce_surrogate(values: TensorLike, log_q: TensorLike, baseline: Any = 0.0) -> tf.Tensor:
     """REINFORCE from values and log q: see `reinforce`.
 
     Args:
@@ -83,9 +84,7 @@ def reinforce_surrogate(values, log_q, baseline=0.0):
     """
     values, log_q, _ = _pair(values, log_q, "values", minimum=1)
     signal = tf.stop_gradient(values - _broadcast_baseline(baseline, values))
-    return with_gradient_of(
-        tf.reduce_mean(values, axis=0), tf.reduce_mean(signal * log_q, axis=0)
-    )
+    return with_gradient_of(tf.reduce_mean(values, axis=0), tf.reduce_mean(signal * log_q, axis=0))
 
 
 class NVILResult(NamedTuple):
@@ -108,7 +107,14 @@ class NVILResult(NamedTuple):
     moments: Any
 
 
-def nvil_surrogate(values, log_q, baseline=0.0, moments=None, normalize=False, decay=0.8):
+def nvil_surrogate(
+    values: TensorLike,
+    log_q: TensorLike,
+    baseline: Any = 0.0,
+    moments: Any = None,
+    normalize: bool = False,
+    decay: float = 0.8,
+) -> NVILResult:
     """NVIL from values and log q: see `nvil`.
 
     Args:
@@ -157,7 +163,7 @@ def nvil_surrogate(values, log_q, baseline=0.0, moments=None, normalize=False, d
     return NVILResult(surrogate, baseline_loss, moments)
 
 
-def vimco_surrogate(log_weights, log_q):
+def vimco_surrogate(log_weights: Any, log_q: TensorLike) -> tf.Tensor:
     """VIMCO from log weights and log q: see `vimco`.
 
     Args:
@@ -194,7 +200,7 @@ def vimco_surrogate(log_weights, log_q):
     return with_gradient_of(bound, tf.reduce_sum(signal * log_q, axis=0))
 
 
-def rloo_surrogate(values, log_q):
+def rloo_surrogate(values: TensorLike, log_q: TensorLike) -> tf.Tensor:
     """RLOO from values and log q: see `rloo`.
 
     Args:

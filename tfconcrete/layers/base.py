@@ -1,4 +1,6 @@
-"""The base class of all sampling layers: modes, temperature, mask, axis, seeds."""
+"""The base class of all sampling layers: a variable, an estimator, and Keras' habits."""
+
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -6,41 +8,47 @@ import tensorflow as tf
 
 from tfconcrete._checks import (
     check_axis,
-    check_choice,
     check_floating,
     check_mask,
     check_num_classes,
-    check_temperature,
     invalid_type,
-    invalid_value,
-    static_value,
+    shape_of,
 )
-from tfconcrete.layers.recorder import is_recording_codes, note_call, note_codes
-from tfconcrete.layers.seeded import SeededLayer
-from tfconcrete.relaxations.discretize import (
-    categorical,
-    codes,
-    discretize,
-    one_hot_argmax,
-)
-from tfconcrete.relaxations.masking import prepare_logits, zero_masked
-
-INFERENCE_MODES = ("argmax", "sample", "probs")
-
-# The weight is float32: a smaller temperature would be 0 there, a larger one infinite.
-_SMALLEST, _LARGEST = np.finfo(np.float32).tiny, np.finfo(np.float32).max
+from tfconcrete._floors import log_floor
+from tfconcrete._typing import Seed, TensorLike
+from tfconcrete.layers.recorder import note_call, note_codes
+from tfconcrete.layers.tempered import TemperedLayer
+from tfconcrete.relaxations.masking import zero_masked
+from tfconcrete.schedules.schedule import Schedule
+from tfconcrete.variables import Categorical
+from tfconcrete.variables.base import Variable
 
 
-class SamplingLayer(SeededLayer):
+class TrainingSample(NamedTuple):
+    """A training sample as a bound reads it.
+
+    Fields:
+        node: What its density is a function of, see `tfc.variables.Variable`.
+        value: What a decoder sees of it.
+        temperature: The temperature it was drawn at.
+    """
+
+    node: Any
+    value: tf.Tensor
+    temperature: tf.Tensor
+
+
+class SamplingLayer(TemperedLayer):
     """A relaxed or straight-through sample in training, a discrete one at inference.
 
-    Subclasses implement `_relax`, and the other hooks where their variable is not one
-    of `num_classes` along `axis`. Hooks take tensors and return tensors, without state.
+    Subclasses implement `relax`, the one hook behind `fit`, the models of `tfc.models`,
+    calibration and diagnostics; and `variable` where their variables are not one of
+    `num_classes` along `axis`.
 
     Args:
         temperature: A positive number, or a schedule from `tfc.schedules` (or any
             serialisable callable from a step to a temperature), which then advances
-            once for each training call.
+            once for each training call; inside a loop once for the whole loop.
         axis: The class axis of the logits.
         inference: `"argmax"` (the most probable class, deterministic), `"sample"` (an
             exact one-hot draw) or `"probs"` (the class probabilities).
@@ -50,11 +58,12 @@ class SamplingLayer(SeededLayer):
     Call arguments:
         logits: float tensor `[..., num_classes]` (classes along `axis`), unnormalised
             log probabilities. (Probabilities given by mistake are no error: they are a
-            flatter distribution.)
+            flatter distribution.) A NaN makes its row NaN in every mode.
         class_mask: boolean, broadcast against `logits`; True keeps the class. A masked
             class has probability, sample and gradient exactly zero in every mode, and
             a row with nothing kept is zero. Keras' own sequence mask is another thing:
-            it passes through unchanged.
+            it passes through unchanged, and masks the classes only where they are the
+            time steps (`axis=1`).
         training: Whether to give the training output, or what `inference` says. Keras
             fills it in `fit`; a subclassed model passes it on only if its own `call`
             has a `training` argument.
@@ -67,155 +76,218 @@ class SamplingLayer(SeededLayer):
     >>> class Flattened(tfc.layers.SamplingLayer):
     ...     "The probabilities at a higher temperature, without noise."
     ...
-    ...     def _relax(self, logits, temperature, class_mask, seed):
+    ...     def relax(self, logits, temperature, class_mask=None, seed=None):
+    ...         temperature = tf.cast(temperature, logits.dtype)
     ...         return tf.nn.softmax(logits / temperature, axis=self.axis)
     >>> layer = Flattened(temperature=10.0)
-    >>> layer(tf.constant([[0.0, 2.0]])).numpy()
-    array([[0., 1.]], dtype=float32)
+    >>> logits, mask = tf.constant([[0.0, 2.0, 9.0]]), tf.constant([True, True, False])
+    >>> layer(logits, class_mask=mask).numpy()
+    array([[0., 1., 0.]], dtype=float32)
+    >>> layer(logits, class_mask=mask, training=True).numpy().round(2)
+    array([[0.45, 0.55, 0.  ]], dtype=float32)
     """
 
-    kl_options = ("analytic", "mass")
-
-    def __init__(self, temperature, axis=-1, inference="argmax", seed=None, **kwargs):
-        super().__init__(seed=seed, **kwargs)
+    def __init__(
+        self,
+        temperature: TensorLike | Schedule,
+        axis: int = -1,
+        inference: str = "argmax",
+        seed: Seed = None,
+        **kwargs,
+    ) -> None:
+        super().__init__(temperature, inference=inference, seed=seed, **kwargs)
         self.axis = check_axis(axis)
-        self.inference = inference
-        self.schedule = None
-        self._schedule_step = None
-        if isinstance(temperature, dict):
-            temperature = keras.saving.deserialize_keras_object(temperature)
-        if callable(temperature) and not hasattr(temperature, "assign"):
-            self.schedule = temperature
-            with tf.init_scope():
-                temperature = np.asarray(temperature(0))
-        self._initial_temperature = self._checked_temperature(temperature)
-        # float32 whatever the policy: autocast would round it in half precision.
-        self._temperature = self.add_weight(
-            name="temperature",
-            shape=(),
-            dtype="float32",
-            initializer=keras.initializers.Constant(self._initial_temperature),
-            trainable=False,
-            autocast=False,
-        )
-        if self.schedule is not None:
-            self._schedule_step = self.add_weight(
-                name="schedule_step",
-                shape=(),
-                dtype="int64",
-                initializer="zeros",
-                trainable=False,
-                autocast=False,
-            )
+        self._num_states: int | None = None
         self.supports_masking = True
 
     @property
-    def temperature(self):
-        """The temperature: a scalar, non-trainable float32 weight.
+    def variable(self) -> Variable:
+        """The family of variables that the layer samples, a `tfc.variables.Variable`."""
+        return Categorical(self._num_states, self.axis)
 
-        Assigning it (either way: `layer.temperature = 0.1` or
-        `layer.temperature.assign(0.1)`) changes the next step without retracing. With a
-        schedule it holds the last value used.
+    def relax(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
+        """The training output: the hook to override, without state.
+
+        Args:
+            logits: float tensor of the shape that the layer is called on, in the layer's
+                compute dtype (half precision under a mixed policy: compute in float32
+                where that matters). Masked classes have a large finite negative.
+            temperature: scalar float32 tensor.
+            class_mask: None or a boolean tensor that broadcasts against `logits`. A hook
+                may ignore it: masked classes are hidden from it, and set to zero after.
+            seed: int32 `[2]` tensor; every call gets another one.
+
+        Returns:
+            Tensor of the shape of `logits`.
         """
-        return self._temperature
+        raise NotImplementedError(
+            f"Layer `{type(self).__name__}` must define "
+            "`relax(self, logits, temperature, class_mask=None, seed=None)`, its output in "
+            "training."
+        )
 
-    @temperature.setter
-    def temperature(self, value):
-        self._check_temperature(value)
-        self._temperature.assign(value)
+    def relax_node(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> Any:
+        """The node behind `relax`, see `tfc.variables.Variable`; by default its output."""
+        return self.relax(logits, temperature, class_mask=class_mask, seed=seed)
 
-    def __setattr__(self, name, value):
-        # Keras would adopt another layer's weight as one of this layer's.
-        if name == "temperature" and hasattr(value, "assign"):
-            value = tf.convert_to_tensor(value)
-        super().__setattr__(name, value)
+    def to_output(self, state: tf.Tensor) -> tf.Tensor:
+        """The layer's output for a state or a value of its variable."""
+        return state
 
-    @property
-    def inference(self):
-        """What the layer does outside training: "argmax", "sample" or "probs"."""
-        return self._inference
+    def from_output(self, output: tf.Tensor) -> tf.Tensor:
+        """The value on the simplex (or between the levels) of an output of the layer."""
+        return output
 
-    @inference.setter
-    def inference(self, value):
-        self._inference = check_choice(value, "inference", INFERENCE_MODES)
+    def sample(
+        self,
+        logits: tf.Tensor,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+        advance: bool = True,
+    ) -> TrainingSample:
+        """A training sample with its node, for bounds that need more than the output.
 
-    def _check_temperature(self, value):
-        """Raises unless `value` (where it is known) is a temperature for this layer."""
-        if np.ndim(value) != 0:
-            raise invalid_type("temperature", "a positive finite number", value)
-        check_temperature(value)
-        known = static_value(value)
-        if known is not None and not _SMALLEST <= known <= _LARGEST:
-            raise invalid_value("temperature", "a positive finite number in float32", value)
+        Args:
+            logits: As in `call`.
+            class_mask: As in `call`.
+            seed: int32 `[2]` tensor; None for the next one of the layer's stream.
+            advance: Whether a schedule moves on.
 
-    def _checked_temperature(self, value):
-        if value is None or isinstance(value, str) or np.ndim(value) != 0:
-            raise invalid_type("temperature", "a positive finite number or a schedule", value)
-        self._check_temperature(value)
-        return float(value)
+        Returns:
+            A `TrainingSample`.
+        """
+        temperature = self.current_temperature(advance)
+        seed = self.next_seed() if seed is None else seed
+        hidden = self._hide_masked(logits, class_mask)
+        node = self.relax_node(hidden, temperature, class_mask=class_mask, seed=seed)
+        value = zero_masked(self.variable.value(node), class_mask)
+        self.observe(logits, temperature, class_mask, seed)
+        note_call(self, logits, value)
+        return TrainingSample(node, value, temperature)
 
-    def _next_temperature(self):
-        """The temperature of this training call; a schedule advances."""
-        if self.schedule is None:
-            return self._temperature
-        temperature = self.schedule(tf.convert_to_tensor(self._schedule_step))
-        temperature = tf.cast(temperature, tf.float32)
-        self._schedule_step.assign_add(1)
-        self._temperature.assign(temperature)
-        return temperature
+    def argmax(self, logits: tf.Tensor, class_mask: TensorLike | None = None) -> tf.Tensor:
+        """The output for the most probable state, whatever the mode; codes are recorded."""
+        temperature = self.current_temperature()
+        state, codes = self.variable.state_and_codes(logits, class_mask, temperature)
+        note_codes(self.name, codes)
+        return self.to_output(state)
 
-    def build(self, logits_shape, class_mask_shape=None):
+    def log_prob(
+        self, sample: tf.Tensor, logits: tf.Tensor, class_mask: TensorLike | None = None
+    ) -> tf.Tensor:
+        """log P of exact samples, for policies and score functions.
+
+        Args:
+            sample: Output of the layer (one-hot, or its logarithm, or levels), with any
+                leading dimensions. Relaxed samples count linearly (Concrete, Eq. 21).
+            logits: As in `call`.
+            class_mask: As in `call`; what lies on a masked class has -inf.
+
+        Returns:
+            Tensor at least float32, one value for each variable, differentiable in
+            `logits`.
+        """
+        value = self.from_output(tf.convert_to_tensor(sample))
+        variable, temperature = self.variable, self.current_temperature()
+        if variable.num_params == 1:
+            logits = tf.convert_to_tensor(logits)
+            variable = variable.from_end(logits.shape)
+        return variable.log_prob(value, logits, class_mask, temperature)
+
+    def entropy(self, logits: tf.Tensor, class_mask: TensorLike | None = None) -> tf.Tensor:
+        """The entropy of each variable in nats; arguments as in `call`."""
+        return self.variable.entropy(logits, class_mask, self.current_temperature())
+
+    def observe(
+        self, logits: tf.Tensor, temperature: TensorLike, class_mask: TensorLike | None, seed: Seed
+    ) -> None:
+        """What a layer keeps in metrics of its own after each training sample."""
+        return  # AutoGraph cannot convert a body that is a docstring alone.
+
+    # As Keras' own `__call__`, which AutoGraph leaves alone.
+    @tf.autograph.experimental.do_not_convert
+    def __call__(self, *args, **kwargs) -> Any:
+        if kwargs.get("mask") is not None:
+            raise TypeError(
+                "Unrecognized keyword argument `mask`: that is Keras' name for the mask of a "
+                f"sequence. Pass `class_mask` to keep and drop classes of '{self.name}'."
+            )
+        logits = args[0] if args else kwargs.get("logits")
+        if (
+            self.variable.num_params == 1
+            and isinstance(logits, (dict, list, tuple))
+            and any(hasattr(value, "shape") for value in keras.tree.flatten(logits))
+        ):
+            raise invalid_type("logits", "one dense float tensor", logits)
+        return super().__call__(*args, **kwargs)
+
+    def build(self, logits_shape: Any, class_mask_shape: Any = None) -> None:
         self._check_shape(logits_shape)
+        self._num_states = self.variable.states_along(logits_shape)
 
-    def call(self, logits, class_mask=None, training=None):
+    def call(
+        self, logits: tf.Tensor, class_mask: TensorLike | None = None, training: bool | None = None
+    ) -> tf.Tensor:
         self._check_inputs(logits, class_mask)
+        class_mask = self._with_sequence_mask(logits, class_mask)
+        self.note_compiled(training)
         mode = self.current_mode(training)
-        if mode == "relaxed":
-            temperature = self._next_temperature() if training else self._temperature
-            temperature = tf.convert_to_tensor(temperature)
-            sample = self._relax(logits, temperature, class_mask, self.next_seed())
-        elif mode == "argmax":
-            sample = self._argmax(logits, class_mask)
-            note_codes(self.name, lambda: self._codes(sample))
-        elif mode == "sample":
-            sample = self._draw(logits, class_mask, self.next_seed())
+        if mode == "argmax":
+            self.warn_without_gradient(training, logits)
+            output = self.argmax(logits, class_mask)
+        elif mode == "relaxed":
+            temperature = self.current_temperature(advance=bool(training))
+            seed = self.next_seed()
+            hidden = self._hide_masked(logits, class_mask)
+            output = self.relax(hidden, temperature, class_mask=class_mask, seed=seed)
+            self._check_relaxed(output, logits)
+            output = self._drop_masked(output, class_mask)
+            self.observe(logits, temperature, class_mask, seed)
         else:
-            sample = self._probs(logits, class_mask)
-        sample = tf.cast(sample, self.compute_dtype)
-        note_call(self, logits, sample)
-        return sample
+            output = self._drawn(mode, logits, class_mask)
+        output = tf.cast(output, self.compute_dtype)
+        note_call(self, logits, output)
+        return output
 
-    def _relax(self, logits, temperature, class_mask, seed):
-        """The training output."""
-        raise NotImplementedError
+    def _drawn(self, mode, logits, class_mask):
+        variable, temperature = self.variable, self.current_temperature()
+        if mode == "sample":
+            draw = variable.draw(logits, class_mask, temperature, self.next_seed())
+            return self.to_output(draw)
+        seed = None if variable.has_exact_probs else self.next_seed()
+        return self.to_output(variable.probs(logits, class_mask, temperature, seed))
 
-    def _argmax(self, logits, class_mask):
-        """`inference="argmax"`: the one-hot of the most probable class."""
+    def _hide_masked(self, logits, class_mask):
+        """Logits whose masked classes have no chance and no gradient, whatever they hold."""
         if class_mask is None:
-            # While codes are recorded, a graph for a server is traced: XLA will not compile
-            # it, and there two ops are as fast as a softmax.
-            rounded = one_hot_argmax if is_recording_codes() else discretize
-            return rounded(logits, self.axis)
-        working, mask = prepare_logits(logits, class_mask, self.axis)
-        return tf.cast(zero_masked(discretize(working, self.axis), mask), logits.dtype)
+            return logits
+        hidden = tf.cast(log_floor(logits.dtype), logits.dtype)
+        return tf.where(class_mask, logits, hidden)
 
-    def _draw(self, logits, class_mask, seed):
-        """`inference="sample"`: an exact one-hot draw."""
-        return categorical(logits, class_mask, self.axis, seed)
+    def _drop_masked(self, output, class_mask):
+        """An output of the layer without its masked classes."""
+        return output if class_mask is None else zero_masked(output, class_mask)
 
-    def _probs(self, logits, class_mask):
-        """`inference="probs"`: the class probabilities."""
-        working, mask = prepare_logits(logits, class_mask, self.axis)
-        probs = tf.nn.softmax(working, axis=self.axis)
-        return tf.cast(zero_masked(probs, mask), logits.dtype)
-
-    def _codes(self, sample):
-        """int32 class indices of an argmax output, without the class axis."""
-        return codes(sample, self.axis)
-
-    def _num_classes(self, sample):
-        """How many values `_codes` can take; None where that is not known."""
-        return sample.shape[self.axis]
+    def _with_sequence_mask(self, logits, class_mask):
+        """The mask of the classes where these are the time steps of a masked sequence."""
+        sequence = getattr(logits, "_keras_mask", None)
+        rank = getattr(getattr(logits, "shape", None), "rank", None)
+        if sequence is None or rank is None or rank < 2 or self.axis % rank != 1:
+            return class_mask
+        sequence = tf.reshape(sequence, tf.concat([tf.shape(logits)[:2], [1] * (rank - 2)], 0))
+        return sequence if class_mask is None else tf.logical_and(class_mask, sequence)
 
     def _check_shape(self, logits_shape):
         """Raises unless the layer can take logits of this shape."""
@@ -223,27 +295,41 @@ class SamplingLayer(SeededLayer):
 
     def _check_inputs(self, logits, class_mask):
         """Raises unless dtypes and shapes of the call arguments fit."""
-        check_floating(logits, "logits")
+        check_tensor(logits, "logits")
         self._check_shape(logits.shape)
         if class_mask is not None:
             check_mask(class_mask, logits.shape, self.axis)
 
-    def compute_output_shape(self, logits_shape, class_mask_shape=None):
+    def _check_relaxed(self, output, logits):
+        """Raises unless the hook gave a tensor of the layer's output shape."""
+        shapes = keras.tree.map_structure(shape_of, logits)
+        if any(tf.TensorShape(shape_of(x)).rank is None for x in keras.tree.flatten(logits)):
+            return
+        shape = self.compute_output_shape(shapes)
+        if not tf.TensorShape(shape_of(output)).is_compatible_with(shape):
+            raise ValueError(
+                f"`{type(self).__name__}.relax` must return a tensor of the layer's output "
+                f"shape, {tuple(shape)}. Received: shape {tuple(shape_of(output))}"
+            )
+
+    def compute_output_shape(self, logits_shape: Any, class_mask_shape: Any = None) -> tuple:
         self._check_shape(logits_shape)
         return tuple(logits_shape)
 
-    def compute_output_spec(self, logits, class_mask=None, training=None):
+    def compute_output_spec(
+        self, logits: tf.Tensor, class_mask: TensorLike | None = None, training: bool | None = None
+    ) -> Any:
         self._check_inputs(logits, class_mask)
         shape = self.compute_output_shape(keras.tree.map_structure(lambda x: x.shape, logits))
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
-    def get_config(self):
-        temperature = self._initial_temperature
-        if self.schedule is not None:
-            temperature = keras.saving.serialize_keras_object(self.schedule)
-        return {
-            **super().get_config(),
-            "temperature": temperature,
-            "axis": self.axis,
-            "inference": self.inference,
-        }
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "axis": self.axis}
+
+
+def check_tensor(value, name):
+    """One dense float tensor (or a nested list of floats)."""
+    dense = (tf.Tensor, keras.KerasTensor, np.ndarray, tf.Variable, keras.Variable)
+    if not isinstance(value, dense) or isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+        raise invalid_type(name, "one dense float tensor", value)
+    check_floating(value, name)

@@ -3,12 +3,10 @@
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 from tfconcrete import bijectors as own_bijectors
 from tfconcrete._checks import invalid_value
-
-tfb = tfp.bijectors
 
 _ROOMS = {"tfconcrete": own_bijectors, "tensorflow_probability": tfb}
 

@@ -1,22 +1,26 @@
 """`BinConcreteSample`: relaxed binary variables, element by element."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfconcrete._checks import (
     check_flag,
-    check_floating,
     check_mask,
     invalid_type,
     invalid_value,
     is_number,
 )
+from tfconcrete._dtypes import working
+from tfconcrete._floors import FLOOR
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.bin_concrete import bin_concrete_straight_through
-from tfconcrete.layers.base import SamplingLayer
-from tfconcrete.noise import logistic
-from tfconcrete.relaxations import bin_concrete
-from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
-from tfconcrete.relaxations.masking import zero_masked
+from tfconcrete.layers.base import SamplingLayer, check_tensor
+from tfconcrete.relaxations import bin_concrete, logit_bin_concrete
+from tfconcrete.schedules.schedule import Schedule
+from tfconcrete.variables import Binary, RelaxedBinary
 
 
 def _check_levels(levels):
@@ -72,13 +76,13 @@ class BinConcreteSample(SamplingLayer):
 
     def __init__(
         self,
-        temperature=2 / 3,
-        hard=False,
-        levels=(0, 1),
-        inference="argmax",
-        seed=None,
+        temperature: TensorLike | Schedule = 2 / 3,
+        hard: bool = False,
+        levels: Sequence[float] = (0, 1),
+        inference: str = "argmax",
+        seed: Seed = None,
         **kwargs,
-    ):
+    ) -> None:
         if "axis" in kwargs:
             raise ValueError(
                 "Unrecognized keyword argument `axis`: a BinConcreteSample works on "
@@ -89,55 +93,48 @@ class BinConcreteSample(SamplingLayer):
         self.levels = _check_levels(levels)
 
     @property
-    def kl_options(self):
-        return ("analytic", "mass") if self.hard else ("density", "mass", "analytic")
+    def variable(self) -> Binary:
+        return (Binary if self.hard else RelaxedBinary)(levels=self.levels)
 
-    def _relax(self, logits, temperature, class_mask, seed):
+    def relax(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
         sample = bin_concrete_straight_through if self.hard else bin_concrete
         # The mask comes after the levels: a masked element is 0 even where 0 is neither.
-        working, mask = prepare_binary_logits(logits, class_mask)
-        return self._to_levels(sample(working, temperature, seed=seed), mask, logits.dtype)
+        state = sample(working(logits), temperature, seed=seed)
+        return tf.cast(self.variable.to_levels(state), logits.dtype)
 
-    def _argmax(self, logits, class_mask):
-        working, mask = prepare_binary_logits(logits, class_mask)
-        state = tf.cast(working > 0.0, working.dtype)
-        return self._to_levels(state, mask, logits.dtype)
-
-    def _draw(self, logits, class_mask, seed):
-        working, mask = prepare_binary_logits(logits, class_mask)
-        noise = tf.cast(logistic(tf.shape(working), seed), working.dtype)
-        state = tf.cast(tf.stop_gradient(working + noise) > 0.0, working.dtype)
-        return self._to_levels(state, mask, logits.dtype)
-
-    def _probs(self, logits, class_mask):
-        working, mask = prepare_binary_logits(logits, class_mask)
-        return tf.cast(zero_masked(tf.sigmoid(working), mask), logits.dtype)
-
-    def _codes(self, sample):
-        """int32 states, 0 or 1, of the shape of `sample`: the nearer level; masked is 0."""
-        low, high = self.levels
-        upper = tf.abs(sample - high) < tf.abs(sample - low)
-        if 0.0 not in self.levels:
-            upper &= sample != 0.0
-        return tf.cast(upper, tf.int32)
-
-    def _num_classes(self, sample):
-        return 2
-
-    def _to_levels(self, state, mask, dtype):
-        """0 and 1 to the two levels, both exactly; masked elements to 0."""
-        low, high = self.levels
-        return tf.cast(zero_masked(state * high + (1.0 - state) * low, mask), dtype)
+    def relax_node(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> Any:
+        if self.hard:
+            return self.relax(logits, temperature, class_mask=class_mask, seed=seed)
+        if type(self).relax is not BinConcreteSample.relax:
+            # A subclass relaxes in its own way: its sample is all that is known.
+            sample = self.relax(logits, temperature, class_mask=class_mask, seed=seed)
+            state = self.variable.from_levels(working(sample))
+            upper, lower = (tf.maximum(part, FLOOR) for part in (state, 1.0 - state))
+            return tf.math.log(upper) - tf.math.log(lower)
+        return logit_bin_concrete(logits, temperature, seed=seed)
 
     def _check_shape(self, logits_shape):
         """Any shape will do."""
+        return
 
     def _check_inputs(self, logits, class_mask):
-        check_floating(logits, "logits")
+        check_tensor(logits, "logits")
         if class_mask is not None:
             check_mask(class_mask, logits.shape, axis=None)
 
-    def get_config(self):
-        config = super().get_config()
-        del config["axis"]
-        return {**config, "hard": self.hard, "levels": self.levels}
+    def get_config(self) -> dict[str, Any]:
+        config = {**super().get_config(), "hard": self.hard, "levels": self.levels}
+        config.pop("axis")
+        return config

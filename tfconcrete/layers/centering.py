@@ -1,5 +1,7 @@
 """`Centering`: a stochastic layer's activity minus its running mean."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -38,12 +40,12 @@ class Centering(keras.layers.Layer):
     array([0.9, 0.9], dtype=float32)
     """
 
-    def __init__(self, decay=0.9, **kwargs):
+    def __init__(self, decay: float = 0.9, **kwargs) -> None:
         super().__init__(**kwargs)
         self.decay = check_number(decay, "decay", "a number from 0 to 1", 0.0, 1.0)
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         if len(input_shape) < 2:
             raise invalid_value("inputs", "shape [batch, ...]", tuple(input_shape))
         self.mean = self.add_weight(
@@ -56,7 +58,7 @@ class Centering(keras.layers.Layer):
             aggregation="mean",
         )
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
         check_floating(inputs, "inputs")
         mean = tf.convert_to_tensor(self.mean)
         outputs = inputs - tf.cast(mean, inputs.dtype)
@@ -67,8 +69,8 @@ class Centering(keras.layers.Layer):
             self.mean.assign(self.decay * mean + (1.0 - self.decay) * batch)
         return outputs
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> tuple:
         return tuple(input_shape)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "decay": self.decay}

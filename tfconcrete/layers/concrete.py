@@ -1,15 +1,21 @@
 """`ConcreteSample` and `ExpConcreteSample`: Gumbel-Softmax samples and their logarithms."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfconcrete._checks import check_flag
+from tfconcrete._dtypes import working
+from tfconcrete._floors import FLOOR, log_floor
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gumbel_softmax import straight_through_gumbel_softmax
 from tfconcrete.layers.base import SamplingLayer
 from tfconcrete.relaxations import concrete, exp_concrete
-from tfconcrete.relaxations.masking import log_floor, prepare_logits
-
-_RELAXED_KL = ("density", "mass", "analytic")
+from tfconcrete.relaxations.masking import prepare_logits
+from tfconcrete.schedules.schedule import Schedule
+from tfconcrete.variables import Categorical, RelaxedCategorical
+from tfconcrete.variables.base import Variable
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -55,20 +61,48 @@ class ConcreteSample(SamplingLayer):
     """
 
     def __init__(
-        self, temperature=2 / 3, hard=False, axis=-1, inference="argmax", seed=None, **kwargs
-    ):
+        self,
+        temperature: TensorLike | Schedule = 2 / 3,
+        hard: bool = False,
+        axis: int = -1,
+        inference: str = "argmax",
+        seed: Seed = None,
+        **kwargs,
+    ) -> None:
         super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
         self.hard = check_flag(hard, "hard")
 
     @property
-    def kl_options(self):
-        return SamplingLayer.kl_options if self.hard else _RELAXED_KL
+    def variable(self) -> Variable:
+        family = Categorical if self.hard else RelaxedCategorical
+        return family(self._num_states, self.axis)
 
-    def _relax(self, logits, temperature, class_mask, seed):
+    def relax(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
         sample = straight_through_gumbel_softmax if self.hard else concrete
         return sample(logits, temperature, class_mask=class_mask, axis=self.axis, seed=seed)
 
-    def get_config(self):
+    def relax_node(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> Any:
+        if self.hard:
+            return self.relax(logits, temperature, class_mask=class_mask, seed=seed)
+        if type(self).relax is not ConcreteSample.relax:
+            # A subclass relaxes in its own way: its sample is all that is known.
+            sample = self.relax(logits, temperature, class_mask=class_mask, seed=seed)
+            return tf.math.log(tf.maximum(working(sample), FLOOR))
+        return exp_concrete(logits, temperature, class_mask=class_mask, axis=self.axis, seed=seed)
+
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "hard": self.hard}
 
 
@@ -110,33 +144,48 @@ class ExpConcreteSample(SamplingLayer):
     array([[0., 1., 0.]], dtype=float32)
     """
 
-    kl_options = _RELAXED_KL
-
     def __init__(
-        self, temperature=2 / 3, axis=-1, inference="argmax", seed=None, **kwargs
-    ):
+        self,
+        temperature: TensorLike | Schedule = 2 / 3,
+        axis: int = -1,
+        inference: str = "argmax",
+        seed: Seed = None,
+        **kwargs,
+    ) -> None:
         super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
 
-    def _relax(self, logits, temperature, class_mask, seed):
-        return exp_concrete(
-            logits, temperature, class_mask=class_mask, axis=self.axis, seed=seed
-        )
+    @property
+    def variable(self) -> Variable:
+        return RelaxedCategorical(self._num_states, self.axis)
 
-    def _argmax(self, logits, class_mask):
-        return _log_one_hot(super()._argmax(logits, class_mask))
+    def relax(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
+        return exp_concrete(logits, temperature, class_mask=class_mask, axis=self.axis, seed=seed)
 
-    def _draw(self, logits, class_mask, seed):
-        return _log_one_hot(super()._draw(logits, class_mask, seed))
+    def to_output(self, state: tf.Tensor) -> tf.Tensor:
+        """The logarithm of a state: 0, or a finite number whose `exp` is exactly 0."""
+        floor = tf.cast(log_floor(state.dtype), state.dtype)
+        log_one = tf.where(tf.math.is_nan(state), state, tf.zeros_like(state))
+        return tf.where(state == 0.0, floor, log_one)
 
-    def _probs(self, logits, class_mask):
-        working, mask = prepare_logits(logits, class_mask, self.axis)
-        floor = tf.cast(log_floor(logits.dtype), working.dtype)
-        log_probs = tf.maximum(tf.nn.log_softmax(working, axis=self.axis), floor)
-        if mask is not None:
-            log_probs = tf.where(mask, log_probs, floor)
+    def from_output(self, output: tf.Tensor) -> tf.Tensor:
+        return tf.exp(output)
+
+    def _drop_masked(self, output, class_mask):
+        if class_mask is None:
+            return output
+        return tf.where(class_mask, output, tf.cast(log_floor(output.dtype), output.dtype))
+
+    def _drawn(self, mode, logits, class_mask):
+        if mode == "sample":
+            return super()._drawn(mode, logits, class_mask)
+        prepared, mask = prepare_logits(logits, class_mask, self.axis)
+        floor = tf.cast(log_floor(logits.dtype), prepared.dtype)
+        log_probs = tf.maximum(tf.nn.log_softmax(prepared, axis=self.axis), floor)
+        log_probs = log_probs if mask is None else tf.where(mask, log_probs, floor)
         return tf.cast(log_probs, logits.dtype)
-
-
-def _log_one_hot(one_hot):
-    floor = tf.cast(log_floor(one_hot.dtype), one_hot.dtype)
-    return tf.where(one_hot > 0, tf.zeros_like(one_hot), floor)

@@ -1,37 +1,37 @@
 """`DistributionSample`: any TFP distribution as a layer, with its KL in the loss."""
 
-import inspect
+from typing import Any
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
-from tfconcrete._checks import check_choice, check_count, check_number, invalid_type
+from tfconcrete._checks import (
+    check_count,
+    check_number,
+    invalid_type,
+    num_required_arguments,
+)
+from tfconcrete._dtypes import float_at_least_32, working
 from tfconcrete._seeds import as_seed
-from tfconcrete.layers.base import INFERENCE_MODES
-from tfconcrete.layers.kl import closed_form_kl, monte_carlo_kl
-from tfconcrete.layers.recorder import is_recording_codes, note_codes
-from tfconcrete.layers.rounding import class_indices, in_space_of, rounded
-from tfconcrete.layers.seeded import SeededLayer
-from tfconcrete.relaxations.masking import float_at_least_32
-
-tfd = tfp.distributions
+from tfconcrete._typing import Seed
+from tfconcrete.distributions.divergence import closed_form_kl, monte_carlo_kl
+from tfconcrete.distributions.rounding import (
+    class_indices,
+    in_space_of,
+    nan_where_unknown,
+    rounded,
+)
+from tfconcrete.layers.inference import InferenceLayer
+from tfconcrete.layers.recorder import note_codes
 
 
 def _restore(value):
     return keras.saving.deserialize_keras_object(value) if isinstance(value, dict) else value
 
 
-def _num_arguments(fn):
-    parameters = inspect.signature(fn).parameters.values()
-    return sum(
-        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        for p in parameters
-    )
-
-
 @keras.saving.register_keras_serializable(package="tfconcrete")
-class DistributionSample(SeededLayer):
+class DistributionSample(InferenceLayer):
     """A sample of any TFP distribution, in an ordinary Keras model.
 
     In training the output is a sample, differentiable where the distribution is
@@ -87,15 +87,15 @@ class DistributionSample(SeededLayer):
 
     def __init__(
         self,
-        distribution,
-        prior=None,
-        kl_weight=1.0,
-        kl_samples=1,
-        inference="argmax",
-        seed=None,
+        distribution: Any,
+        prior: Any = None,
+        kl_weight: float = 1.0,
+        kl_samples: int = 1,
+        inference: str = "argmax",
+        seed: Seed = None,
         **kwargs,
-    ):
-        super().__init__(seed=seed, **kwargs)
+    ) -> None:
+        super().__init__(inference=inference, seed=seed, **kwargs)
         self.distribution = _restore(distribution)
         if not callable(self.distribution):
             expected = "a callable from the layer's inputs to a distribution"
@@ -105,23 +105,26 @@ class DistributionSample(SeededLayer):
             raise invalid_type("prior", "None or a callable to a distribution", prior)
         self.kl_weight = check_number(kl_weight, "kl_weight", "a non-negative number", 0.0)
         self.kl_samples = check_count(kl_samples, "kl_samples")
-        self.inference = check_choice(inference, "inference", INFERENCE_MODES)
         self.supports_masking = True
         self._build_at_init()
 
-    def call(self, inputs, training=None):
-        q = self._make(self.distribution, "distribution", _at_least_32(inputs))
+    def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
+        q = self._make(self.distribution, "distribution", working(inputs))
+        self.note_compiled(training)
         mode = self.current_mode(training)
         kl, sample = None, None
-        if self.prior is not None and not is_recording_codes():
+        if self.prior is not None and not self.is_serving:
             kl, sample = self._kl(q, inputs, training)
         if mode != "relaxed":
+            if mode == "argmax" and rounded(q) is not None:
+                self.warn_without_gradient(training, inputs)
             sample = self._discrete(q, mode)
         elif sample is None:
             sample = q.sample(seed=self.next_seed())
         if kl is not None:
             self.add_loss(self.kl_weight * _per_example(kl))
-        return keras.tree.map_structure(lambda x: tf.cast(x, self.compute_dtype), sample)
+        sample = keras.tree.map_structure(lambda x: tf.cast(x, self.compute_dtype), sample)
+        return nan_where_unknown(q, sample)
 
     def _make(self, fn, name, *arguments):
         d = fn(*arguments)
@@ -133,7 +136,7 @@ class DistributionSample(SeededLayer):
         """The KL for each batch member, and the sample behind it where it took one."""
         prior = self.prior
         if not isinstance(prior, tfd.Distribution):
-            arguments = (_at_least_32(inputs),) if _num_arguments(prior) else ()
+            arguments = (working(inputs),) if num_required_arguments(prior) else ()
             prior = self._make(prior, "prior", *arguments)
         kl = closed_form_kl(q, prior)
         if kl is not None:
@@ -145,20 +148,17 @@ class DistributionSample(SeededLayer):
 
     def _discrete(self, q, mode):
         discrete = rounded(q)
-        if mode == "sample":
-            seed = self.next_seed()
-            if discrete is None:
-                return q.sample(seed=seed)
-            return in_space_of(q, discrete.sample(seed=seed), self.compute_dtype)
         if mode == "probs":
-            return _mean(q) if discrete is None else discrete.mean()
+            return _mean(q) if discrete is None else nan_where_unknown(discrete, discrete.mean())
         if discrete is None:
-            return _mode(q)
-        sample = discrete.mode()
-        note_codes(self.name, lambda: class_indices(discrete, sample))
+            return q.sample(seed=self.next_seed()) if mode == "sample" else _mode(q)
+        sample = discrete.sample(seed=self.next_seed()) if mode == "sample" else discrete.mode()
+        sample = nan_where_unknown(discrete, tf.cast(sample, float_at_least_32(self.compute_dtype)))
+        if mode == "argmax":
+            note_codes(self.name, class_indices(discrete, sample))
         return in_space_of(q, sample, self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         if isinstance(self.prior, tfd.Distribution):
             raise ValueError(
                 f"The prior of layer '{self.name}' is a distribution, which cannot be "
@@ -173,13 +173,6 @@ class DistributionSample(SeededLayer):
             "kl_samples": self.kl_samples,
             "inference": self.inference,
         }
-
-
-def _at_least_32(inputs):
-    def cast(x):
-        return tf.cast(x, float_at_least_32(x.dtype)) if x.dtype.is_floating else x
-
-    return keras.tree.map_structure(lambda x: cast(tf.convert_to_tensor(x)), inputs)
 
 
 def _per_example(kl):

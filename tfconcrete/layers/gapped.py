@@ -1,10 +1,15 @@
 """`GapStraightThrough`: the Gapped Straight-Through estimator (GST)."""
 
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from tfconcrete._checks import check_flag
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gapped import check_gap, gapped_straight_through
 from tfconcrete.layers.base import SamplingLayer
+from tfconcrete.schedules.schedule import Schedule
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -48,19 +53,25 @@ class GapStraightThrough(SamplingLayer):
 
     def __init__(
         self,
-        temperature=0.5,
-        gap=1.0,
-        hard=True,
-        axis=-1,
-        inference="argmax",
-        seed=None,
+        temperature: TensorLike | Schedule = 0.5,
+        gap: float | str = 1.0,
+        hard: bool = True,
+        axis: int = -1,
+        inference: str = "argmax",
+        seed: Seed = None,
         **kwargs,
-    ):
+    ) -> None:
         super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
         self.gap = check_gap(gap)
         self.hard = check_flag(hard, "hard")
 
-    def _relax(self, logits, temperature, class_mask, seed):
+    def relax(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
         return gapped_straight_through(
             logits,
             temperature,
@@ -71,5 +82,5 @@ class GapStraightThrough(SamplingLayer):
             seed=seed,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gap": self.gap, "hard": self.hard}

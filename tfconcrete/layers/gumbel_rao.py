@@ -1,10 +1,15 @@
 """`GumbelRao`: straight-through Gumbel-Softmax, averaged over the noise given the draw."""
 
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from tfconcrete._checks import check_count
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gumbel_rao import gumbel_rao
 from tfconcrete.layers.base import SamplingLayer
+from tfconcrete.schedules.schedule import Schedule
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -45,17 +50,23 @@ class GumbelRao(SamplingLayer):
 
     def __init__(
         self,
-        temperature=1.0,
-        num_samples=100,
-        axis=-1,
-        inference="argmax",
-        seed=None,
+        temperature: TensorLike | Schedule = 1.0,
+        num_samples: int = 100,
+        axis: int = -1,
+        inference: str = "argmax",
+        seed: Seed = None,
         **kwargs,
-    ):
+    ) -> None:
         super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
         self.num_samples = check_count(num_samples, "num_samples")
 
-    def _relax(self, logits, temperature, class_mask, seed):
+    def relax(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
         return gumbel_rao(
             logits,
             temperature,
@@ -65,5 +76,5 @@ class GumbelRao(SamplingLayer):
             seed=seed,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_samples": self.num_samples}

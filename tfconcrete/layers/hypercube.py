@@ -1,6 +1,9 @@
 """`HypercubeCode`: n-ary units as corners of a hypercube."""
 
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from tfconcrete._checks import check_floating, invalid_value
 from tfconcrete.relaxations.hypercube import check_power_of_two, hypercube_code
@@ -33,28 +36,26 @@ class HypercubeCode(keras.layers.Layer):
     array([[-1., -1., -1.,  1.]], dtype=float32)
     """
 
-    def __init__(self, num_classes, **kwargs):
+    def __init__(self, num_classes: int, **kwargs) -> None:
         super().__init__(**kwargs)
         self.num_classes = check_power_of_two(num_classes)
         self.supports_masking = True
         self._build_at_init()
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> tf.Tensor:
         check_floating(inputs, "inputs")
         self._check_shape(inputs.shape)
         return hypercube_code(inputs)
 
     def _check_shape(self, shape):
         if len(shape) < 2 or shape[-1] != self.num_classes:
-            raise invalid_value(
-                "inputs", f"shape [..., groups, {self.num_classes}]", tuple(shape)
-            )
+            raise invalid_value("inputs", f"shape [..., groups, {self.num_classes}]", tuple(shape))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> tuple:
         self._check_shape(input_shape)
         bits = self.num_classes.bit_length() - 1
         groups = input_shape[-2]
         return (*input_shape[:-2], None if groups is None else groups * bits)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_classes": self.num_classes}

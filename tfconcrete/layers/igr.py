@@ -1,5 +1,7 @@
 """Invertible Gaussian Reparameterization as a layer."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -7,33 +9,26 @@ import tensorflow as tf
 from tfconcrete._checks import (
     check_axis,
     check_broadcast,
-    check_floating,
     check_mask,
     check_number,
     invalid_type,
     invalid_value,
     static_value,
 )
-from tfconcrete._dtypes import float_at_least_32
-from tfconcrete.layers.base import SamplingLayer
+from tfconcrete._dtypes import working
+from tfconcrete._typing import Seed, TensorLike
+from tfconcrete.layers.base import SamplingLayer, check_tensor
 from tfconcrete.layers.bijector_config import (
     deserialize_bijector,
     replace_variables,
     serialize_bijector,
 )
-from tfconcrete.relaxations.diag_normal import diag_normal_kl
-from tfconcrete.relaxations.discretize import discretize
-from tfconcrete.relaxations.igr import (
-    check_igr,
-    igr,
-    igr_and_truncation,
-    igr_location,
-    igr_probs,
-)
-from tfconcrete.relaxations.interpolation import check_unit_temperature
-
-# Rounded draws behind `inference="probs"` for transforms without a quadrature.
-_PROBS_SAMPLES = 1000
+from tfconcrete.relaxations.diag_normal import gaussian_kl
+from tfconcrete.relaxations.igr import check_igr, igr, igr_and_truncation
+from tfconcrete.relaxations.simplex_transform import SimplexTransform
+from tfconcrete.relaxations.transforms import get_transform
+from tfconcrete.schedules.schedule import Schedule
+from tfconcrete.variables import GaussianSimplex
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -79,7 +74,7 @@ class IGRSample(SamplingLayer):
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        logits: A list `[loc, log_scale]` of float tensors `[..., K-1]`.
+        params: A list `[loc, log_scale]` of float tensors `[..., K-1]`.
         class_mask: boolean, broadcast against the result `[..., K]`; True keeps the
             class.
         training: Whether to sample relaxed, or as `inference` says.
@@ -114,21 +109,19 @@ class IGRSample(SamplingLayer):
     1
     """
 
-    kl_options = ("gaussian",)
-
     def __init__(
         self,
-        transform="softmax++",
-        temperature=0.5,
-        delta=1.0,
-        precision=None,
-        prior=None,
-        kl_weight=0.0,
-        axis=-1,
-        inference="argmax",
-        seed=None,
+        transform: str | SimplexTransform = "softmax++",
+        temperature: TensorLike | Schedule = 0.5,
+        delta: TensorLike = 1.0,
+        precision: float | None = None,
+        prior: Any = None,
+        kl_weight: float = 0.0,
+        axis: int = -1,
+        inference: str = "argmax",
+        seed: Seed = None,
         **kwargs,
-    ):
+    ) -> None:
         if isinstance(transform, dict):
             transform = deserialize_bijector(transform)
         self.transform = transform
@@ -136,9 +129,7 @@ class IGRSample(SamplingLayer):
         super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
         self.delta = check_number(delta, "delta", "a positive number")
         self.precision = precision
-        self.kl_weight = check_number(
-            kl_weight, "kl_weight", "a non-negative number", minimum=0.0
-        )
+        self.kl_weight = check_number(kl_weight, "kl_weight", "a non-negative number", minimum=0.0)
         self._prior = self._checked_prior(prior)
         self._flow_weights = []
         if not isinstance(transform, str):
@@ -147,10 +138,20 @@ class IGRSample(SamplingLayer):
             self.truncated_mass = keras.metrics.Mean(f"{self.name}_truncated_mass")
             self.effective_classes = keras.metrics.Mean(f"{self.name}_effective_classes")
 
-    def _check_temperature(self, value):
-        super()._check_temperature(value)
-        if self.transform == "interpolation":
-            check_unit_temperature(value)
+    def check_temperature(self, value: TensorLike) -> None:
+        super().check_temperature(value)
+        check_igr(value, self.transform, 1.0, None)
+
+    @property
+    def variable(self) -> GaussianSimplex:
+        return GaussianSimplex(
+            self._num_states,
+            self.axis,
+            transform=self._current_transform(),
+            delta=self.delta,
+            precision=self.precision,
+            prior=self._prior,
+        )
 
     def _add_flow_weight(self, variable):
         value = variable.numpy()
@@ -170,9 +171,7 @@ class IGRSample(SamplingLayer):
         if not self._flow_weights:
             return self.transform
         weights = iter(self._flow_weights)
-        return replace_variables(
-            self.transform, lambda _: tf.convert_to_tensor(next(weights))
-        )
+        return replace_variables(self.transform, lambda _: tf.convert_to_tensor(next(weights)))
 
     def _checked_prior(self, prior):
         expected = "None, a pair (loc, scale) or a `tfc.distributions.IGR`"
@@ -190,11 +189,7 @@ class IGRSample(SamplingLayer):
         return loc, scale
 
     def _check_same_map(self, prior):
-        same = prior.transform is self.transform or (
-            isinstance(self.transform, str)
-            and isinstance(prior.transform, str)
-            and prior.transform == self.transform
-        )
+        same = get_transform(prior.transform) == get_transform(self.transform)
         pairs = [(prior.delta, self.delta)]
         if self.schedule is None:
             pairs.append((prior.temperature, self._initial_temperature))
@@ -209,20 +204,24 @@ class IGRSample(SamplingLayer):
                 prior,
             )
 
-    def call(self, logits, class_mask=None, training=None):
-        sample = super().call(logits, class_mask=class_mask, training=training)
-        if self.kl_weight:
-            kl = self.kl_loss(logits, class_mask=class_mask)
+    def call(
+        self, params: Any, class_mask: TensorLike | None = None, training: bool | None = None
+    ) -> tf.Tensor:
+        sample = super().call(params, class_mask=class_mask, training=training)
+        if self.kl_weight and not self.is_serving:
+            kl = self.kl_loss(params, class_mask=class_mask)
             if kl.shape.rank:
                 kl = tf.reduce_mean(tf.reduce_sum(kl, axis=list(range(1, kl.shape.rank))))
             self.add_loss(self.kl_weight * kl)
         return sample
 
-    def kl_loss(self, inputs, prior=None, class_mask=None):
+    def kl_loss(
+        self, params: Any, prior: Any = None, class_mask: TensorLike | None = None
+    ) -> tf.Tensor:
         """KL(Normal(loc, scale) || prior), the KL of the relaxed variables too (Eq. 19).
 
         Args:
-            inputs: `[loc, log_scale]`, as the layer is called on.
+            params: `[loc, log_scale]`, as the layer is called on.
             prior: As in the layer; None uses the layer's own.
             class_mask: As in `call`; masked classes do not count.
 
@@ -230,24 +229,18 @@ class IGRSample(SamplingLayer):
             Tensor `[...]`: one number for each variable, summed over its K-1 Gaussians,
             in float32 at least.
         """
-        loc, log_scale = (
-            tf.cast(value, float_at_least_32(tf.as_dtype(value.dtype))) for value in inputs
-        )
+        loc, log_scale = working(list(params))
         prior = self._prior if prior is None else self._checked_prior(prior)
         mask = None
         if class_mask is not None:
             mask = self._free_mask(class_mask, loc)
             loc = tf.where(mask, loc, tf.zeros_like(loc))
             log_scale = tf.where(mask, log_scale, tf.zeros_like(loc))
-        prior_loc, prior_scale = (0.0, 1.0) if prior is None else map(self._on_axis, prior)
-        kl = diag_normal_kl(loc, tf.exp(log_scale), prior_loc, prior_scale)
+        prior_loc, prior_scale = (0.0, 1.0) if prior is None else map(self.variable.on_axis, prior)
+        kl = gaussian_kl(loc, log_scale, prior_loc, np.log(prior_scale))
         if mask is not None:
             kl = tf.where(mask, kl, tf.zeros_like(kl))
         return tf.reduce_sum(kl, self.axis)
-
-    def _on_axis(self, value):
-        """A prior's parameter `[..., K-1]` with its last axis where the classes are."""
-        return value if np.ndim(value) == 0 else np.moveaxis(value, -1, self.axis)
 
     def _free_mask(self, class_mask, loc):
         """The mask of the K-1 coordinates, without the remainder."""
@@ -260,96 +253,91 @@ class IGRSample(SamplingLayer):
             mask = tf.gather(mask, tf.range(size), axis=self.axis)
         return mask | tf.zeros(tf.shape(loc), tf.bool)
 
-    def _options(self, class_mask):
-        return {
-            "transform": self._current_transform(),
-            "delta": self.delta,
-            "precision": self.precision,
-            "class_mask": class_mask,
-            "axis": self.axis,
-        }
+    def relax(
+        self,
+        params: Any,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
+        loc, log_scale = params
+        return igr(loc, log_scale, temperature, seed=seed, **self.variable.options(class_mask))
 
-    def _relax(self, logits, temperature, class_mask, seed):
-        loc, log_scale = logits
-        sample, truncation = igr_and_truncation(
-            loc, log_scale, temperature, seed=seed, **self._options(class_mask)
+    def relax_node(
+        self,
+        params: Any,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> Any:
+        sample = self.relax(params, temperature, class_mask=class_mask, seed=seed)
+        return self.variable.node(sample, params, seed)
+
+    def observe(
+        self, params: Any, temperature: TensorLike, class_mask: TensorLike | None, seed: Seed
+    ) -> None:
+        if self.precision is None:
+            return
+        loc, log_scale = params
+        _, truncation = igr_and_truncation(
+            loc, log_scale, temperature, seed=seed, **self.variable.options(class_mask)
         )
-        if truncation is not None:
-            self.truncated_mass.update_state(truncation.mass)
-            self.effective_classes.update_state(truncation.num_classes)
-        return sample
+        self.truncated_mass.update_state(truncation.mass)
+        self.effective_classes.update_state(truncation.num_classes)
 
-    def _argmax(self, logits, class_mask):
-        point = igr_location(logits[0], self._static_temperature(), **self._options(class_mask))
-        return self._rounded(point)
+    def _hide_masked(self, params, class_mask):
+        return params
 
-    def _draw(self, logits, class_mask, seed):
-        loc, log_scale = logits
-        sample = igr(
-            loc, log_scale, self._static_temperature(), seed=seed, **self._options(class_mask)
-        )
-        return self._rounded(sample)
+    def _with_sequence_mask(self, params, class_mask):
+        return class_mask
 
-    def _probs(self, logits, class_mask):
-        loc, log_scale = logits
-        temperature = self._static_temperature()
-        if isinstance(self.transform, str) and self.transform == "softmax++":
-            return igr_probs(
-                loc, log_scale, temperature, self.delta, class_mask, self.axis
-            )
-        shape = tf.concat([[_PROBS_SAMPLES], tf.shape(loc)], 0)
-        options = self._options(class_mask)
-        if self.axis >= 0:
-            options["axis"] = self.axis + 1
-        samples = igr(
-            tf.broadcast_to(loc, shape), log_scale, temperature, seed=self.next_seed(), **options
-        )
-        return tf.reduce_mean(self._rounded(samples, options["axis"]), 0)
-
-    def _static_temperature(self):
-        return tf.convert_to_tensor(self.temperature)
-
-    def _rounded(self, point, axis=None):
-        """The one-hot of the largest class; zeros for a row without classes."""
-        hard = discretize(point, self.axis if axis is None else axis)
-        return tf.where(point > 0, hard, tf.zeros_like(hard))
-
-    def _check_shape(self, logits_shape):
-        if not isinstance(logits_shape, (list, tuple)) or len(logits_shape) != 2 or (
-            logits_shape[0] is None or isinstance(logits_shape[0], int)
+    def _check_shape(self, params_shape):
+        if (
+            not isinstance(params_shape, (list, tuple))
+            or len(params_shape) != 2
+            or (params_shape[0] is None or isinstance(params_shape[0], int))
         ):
-            raise invalid_value("logits", "a list [loc, log_scale]", logits_shape)
-        loc_shape, scale_shape = map(tf.TensorShape, logits_shape)
+            raise invalid_value("params", "a list [loc, log_scale]", params_shape)
+        loc_shape, scale_shape = map(tf.TensorShape, params_shape)
         if loc_shape.rank is None:
             return
         if loc_shape.rank == 0:
-            raise invalid_value("logits", "loc and log_scale of shape [..., K-1]", loc_shape)
+            raise invalid_value("params", "loc and log_scale of shape [..., K-1]", loc_shape)
         axis = check_axis(self.axis, loc_shape.rank)
         common = check_broadcast(scale_shape, "log_scale", loc_shape, "loc")
         if loc_shape[axis] == 0 or not common.is_compatible_with(loc_shape):
             raise invalid_value(
-                "logits", "loc and log_scale of one shape [..., K-1], K at least 2",
-                logits_shape,
+                "params",
+                "loc and log_scale of one shape [..., K-1], K at least 2",
+                params_shape,
             )
 
-    def _check_inputs(self, logits, class_mask):
-        if not isinstance(logits, (list, tuple)) or len(logits) != 2:
-            raise invalid_type("logits", "a list [loc, log_scale]", logits)
-        for value, name in zip(logits, ("loc", "log_scale"), strict=True):
-            check_floating(value, name)
-        self._check_shape([value.shape for value in logits])
+    def _check_inputs(self, params, class_mask):
+        if not isinstance(params, (list, tuple)) or len(params) != 2:
+            raise invalid_type("params", "a list [loc, log_scale]", params)
+        for value, name in zip(params, ("loc", "log_scale"), strict=True):
+            check_tensor(value, name)
+        self._check_shape([value.shape for value in params])
         if class_mask is not None:
-            shape = self.compute_output_shape([value.shape for value in logits])
+            shape = self.compute_output_shape([value.shape for value in params])
             check_mask(class_mask, shape, self.axis)
 
-    def compute_output_shape(self, logits_shape, class_mask_shape=None):
-        self._check_shape(logits_shape)
-        shape = list(logits_shape[0])
+    def compute_output_shape(self, params_shape: Any, class_mask_shape: Any = None) -> tuple:
+        self._check_shape(params_shape)
+        shape = list(params_shape[0])
         if shape[self.axis] is not None:
             shape[self.axis] += 1
         return tuple(shape)
 
-    def get_config(self):
+    def build(self, params_shape: Any, class_mask_shape: Any = None) -> None:
+        super().build(params_shape)
+
+    def compute_output_spec(
+        self, params: Any, class_mask: TensorLike | None = None, training: bool | None = None
+    ) -> Any:
+        return super().compute_output_spec(params, class_mask, training)
+
+    def get_config(self) -> dict[str, Any]:
         transform = self.transform
         if not isinstance(transform, str):
             transform = serialize_bijector(transform)

@@ -1,13 +1,17 @@
 """Listening to the sampling layers while a model is called: their codes, their calls."""
 
+import collections
 import contextlib
 import threading
+from collections.abc import Iterator
+
+from tfconcrete.layers.calls import is_in_keras_loop
 
 _active = threading.local()
 
 
 @contextlib.contextmanager
-def record_codes():
+def record_codes() -> Iterator:
     """Records the codes of every sampling layer called in argmax mode inside.
 
     Works eagerly and while a `tf.function` is traced, for layers at any depth of
@@ -30,7 +34,7 @@ def record_codes():
 
 
 @contextlib.contextmanager
-def record_calls():
+def record_calls() -> Iterator:
     """Records every call of a sampling layer inside, in any mode.
 
     Yields:
@@ -61,15 +65,26 @@ def _recording(what):
         setattr(_active, what, previous)
 
 
-def is_recording_codes():
-    """Whether this thread is inside `record_codes`."""
-    return getattr(_active, "codes", None) is not None
+class CodeRecord(collections.namedtuple("CodeRecord", ["name", "codes"])):
+    """The codes of one call of a layer.
+
+    Attributes:
+        name: The layer's name.
+        codes: int32 tensor.
+        is_step: Whether a Keras layer called it for one time step of several.
+    """
+
+    def __new__(cls, name, codes, is_step=False):
+        record = super().__new__(cls, name, codes)
+        record.is_step = is_step
+        return record
 
 
-def note_codes(name, make_codes):
-    """Appends `(name, make_codes())` where somebody listens; costs nothing elsewhere."""
-    if is_recording_codes():
-        _active.codes.append((name, make_codes()))
+def note_codes(name, codes):
+    """Appends a `CodeRecord` where somebody listens."""
+    records = getattr(_active, "codes", None)
+    if records is not None:
+        records.append(CodeRecord(name, codes, is_in_keras_loop()))
 
 
 def note_call(layer, logits, sample):

@@ -1,6 +1,10 @@
 """What every random layer shares: a seed stream of its own that is saved with it."""
 
+import contextlib
+import itertools
 import numbers
+import weakref
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,8 +12,13 @@ import tensorflow as tf
 
 from tfconcrete._checks import invalid_type
 from tfconcrete._seeds import as_seed, fold_in
+from tfconcrete._streams import Stream
+from tfconcrete._typing import Seed
+from tfconcrete.layers.calls import current_call
 
 _STATE = "seed_generator_state"
+# For each model call under way: its layers, by the seed that they were given.
+_CALLED = weakref.WeakKeyDictionary()
 
 
 def _make_generator(seed):
@@ -29,38 +38,57 @@ class SeededLayer(keras.layers.Layer):
 
     Args:
         seed: An int, None, or a `keras.random.SeedGenerator` to share. Two layers with
-            the same int draw the same noise; two calls of one layer draw different noise.
+            the same int draw the same noise when called on their own, and different noise
+            inside one model; two calls of one layer draw different noise.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
     """
 
-    # What `modes.inference_mode` wants instead of the layer's own `inference`.
-    inference_override = None
-
-    def __init__(self, seed=None, **kwargs):
+    def __init__(self, seed: Seed = None, **kwargs) -> None:
         super().__init__(**kwargs)
         self.seed_generator = _make_generator(seed)
         self.seed = self.seed_generator.get_config()["seed"]
+        self._given_seeds: Any = None
         self._owns_generator = seed is None or isinstance(seed, numbers.Integral)
         # Keras leaves the state of a generator out of its files, and TensorFlow out of
         # its checkpoints: a resumed run would replay its noise.
         self._seed_checkpoint = tf.Module()
         self._seed_checkpoint.state = self.seed_generator.state
 
+    @contextlib.contextmanager
+    def given_seed(self, seed: Seed):
+        """Inside, the first seed is this one, further ones derive from it; no variable changes."""
+        further = (fold_in(seed, n, Stream.CALL) for n in itertools.count(1))
+        self._given_seeds = itertools.chain([seed], further)
+        try:
+            yield
+        finally:
+            self._given_seeds = None
+
     def next_seed(self):
         """The next int32 `[2]` seed of the stream, another one on each replica."""
+        if self._given_seeds is not None:
+            return next(self._given_seeds)
         seed = as_seed(self.seed_generator)
+        twin = self._number_among_twins()
+        if twin:
+            seed = fold_in(seed, twin, Stream.TWIN)
         context = tf.distribute.get_replica_context()
         if context is not None and context.num_replicas_in_sync > 1:
-            seed = fold_in(seed, context.replica_id_in_sync_group)
+            replica = context.replica_id_in_sync_group
+            seed = fold_in(seed, replica, Stream.REPLICA)
         return seed
 
-    def current_mode(self, training):
-        """"relaxed" in training, else what `inference` or its override says."""
-        if training:
-            return "relaxed"
-        if self.inference_override == "discrete":
-            return "argmax" if self.inference == "probs" else self.inference
-        return self.inference_override or self.inference
+    def _number_among_twins(self):
+        """How many other layers with this seed the running model call has met before."""
+        if not self._owns_generator:
+            return 0
+        call = current_call()
+        if call is None or call.entry_layer is self:
+            return 0
+        twins = _CALLED.setdefault(call, {}).setdefault(self.seed, [])
+        if not any(twin is self for twin in twins):
+            twins.append(self)
+        return next(number for number, twin in enumerate(twins) if twin is self)
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
@@ -69,11 +97,15 @@ class SeededLayer(keras.layers.Layer):
     def load_own_variables(self, store):
         variables = {key: store[key] for key in list(store.keys())}
         state = variables.pop(_STATE, None)
-        super().load_own_variables(variables)
+        self.load_weights_of(variables)
         if state is not None:
             self.seed_generator.state.assign(state)
 
-    def get_config(self):
+    def load_weights_of(self, variables):
+        """Assigns the layer's weights from arrays by number, as Keras stores them."""
+        super().load_own_variables(variables)
+
+    def get_config(self) -> dict[str, Any]:
         # A generator stays itself, for Keras to describe: layers that share one then share
         # it in a `.keras` file too, where two of the same seed would draw the same noise.
         seed = self.seed if self._owns_generator else self.seed_generator

@@ -1,9 +1,12 @@
 """`StraightThrough`: the plain straight-through estimator."""
 
 import keras
+import tensorflow as tf
 
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.straight_through import straight_through
 from tfconcrete.layers.base import SamplingLayer
+from tfconcrete.schedules.schedule import Schedule
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -40,11 +43,22 @@ class StraightThrough(SamplingLayer):
     """
 
     def __init__(
-        self, temperature=1.0, axis=-1, inference="argmax", seed=None, **kwargs
-    ):
+        self,
+        temperature: TensorLike | Schedule = 1.0,
+        axis: int = -1,
+        inference: str = "argmax",
+        seed: Seed = None,
+        **kwargs,
+    ) -> None:
         super().__init__(temperature, axis=axis, inference=inference, seed=seed, **kwargs)
 
-    def _relax(self, logits, temperature, class_mask, seed):
+    def relax(
+        self,
+        logits: tf.Tensor,
+        temperature: TensorLike,
+        class_mask: TensorLike | None = None,
+        seed: Seed = None,
+    ) -> tf.Tensor:
         return straight_through(
             logits,
             temperature,

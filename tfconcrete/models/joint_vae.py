@@ -1,25 +1,40 @@
 """`JointVAE`: a discrete and a Gaussian latent, each held to a capacity."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import numpy as np
 import tensorflow as tf
 
-from tfconcrete._checks import check_number, invalid_type, invalid_value
-from tfconcrete._seeds import fold_in, split
+from tfconcrete._checks import check_number, check_temperature, invalid_type, invalid_value
+from tfconcrete._dtypes import working
+from tfconcrete._seeds import RowSeeds, fold_in
+from tfconcrete._streams import Stream
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.layers.seeded import SeededLayer
-from tfconcrete.models.discrete_vae import DiscreteVAE
 from tfconcrete.models.evaluation import in_batches
-from tfconcrete.models.sampling import DiscreteSampling, fold_rows, next_seeds, unfold_rows
+from tfconcrete.models.replicas import mean_over_replicas
+from tfconcrete.models.sampling import (
+    DiscreteSampling,
+    RelaxedSampling,
+    fold_rows,
+    next_seeds,
+    unfold_rows,
+)
 from tfconcrete.models.stacks import float_spec, output_spec
+from tfconcrete.models.vae import VAE
 from tfconcrete.noise import normal
 from tfconcrete.objectives.bounds import multi_sample_bound, streamed_bound
 from tfconcrete.objectives.capacity import capacity_penalty, get_capacity
-from tfconcrete.objectives.kl import gaussian_density_kl, gaussian_kl
-from tfconcrete.objectives.latents import working
+from tfconcrete.objectives.kl import gaussian_density_kl
+from tfconcrete.objectives.likelihoods import Likelihood
+from tfconcrete.relaxations.diag_normal import gaussian_kl
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
-class JointVAE(DiscreteVAE):
-    """A `DiscreteVAE` with a Gaussian latent beside the discrete one.
+class JointVAE(VAE):
+    """A variational autoencoder with a discrete and a Gaussian latent.
 
     Training minimises, with the KLs averaged over the batch (IGR, Eq. 15),
 
@@ -58,38 +73,56 @@ class JointVAE(DiscreteVAE):
     (4, 6)
     """
 
-    term_names = ("reconstruction", "kl", "continuous_kl")
+    term_names: tuple[str, ...] = ("reconstruction", "kl", "continuous_kl")
 
     def __init__(
         self,
-        encoder,
-        decoder,
-        latent,
-        likelihood="bernoulli",
-        prior_logits=None,
-        prior_temperature=None,
-        kl="auto",
-        gamma=30.0,
-        discrete_capacity=(0.0, 5.0, 25_000),
-        continuous_capacity=(0.0, 5.0, 25_000),
-        seed=None,
+        encoder: keras.Layer | Sequence,
+        decoder: keras.Layer | Sequence,
+        latent: keras.Layer | Sequence,
+        likelihood: str | Likelihood = "bernoulli",
+        prior_logits: TensorLike | None = None,
+        prior_temperature: TensorLike | None = None,
+        kl: str = "auto",
+        gamma: float = 30.0,
+        discrete_capacity: Any = (0.0, 5.0, 25_000),
+        continuous_capacity: Any = (0.0, 5.0, 25_000),
+        seed: Seed = None,
         **kwargs,
-    ):
+    ) -> None:
         self.gamma = check_number(gamma, "gamma", "a non-negative number", minimum=0.0)
         self.discrete_capacity = get_capacity(discrete_capacity, "discrete_capacity")
         self.continuous_capacity = get_capacity(continuous_capacity, "continuous_capacity")
         for name, value in (("encoder", encoder), ("decoder", decoder), ("latent", latent)):
             if isinstance(value, (list, tuple)):
                 raise invalid_type(name, "one of it: a JointVAE is no stack", value)
-        super().__init__(
-            encoder, decoder, latent, likelihood, prior_logits, prior_temperature, kl, **kwargs
-        )
+        for name in ("num_samples", "beta"):
+            if name in kwargs:
+                raise ValueError(
+                    f"Unrecognized keyword argument `{name}`: the objective of a JointVAE (IGR, "
+                    "Eq. 15) has one sample and the weight `gamma`. Received: "
+                    f"{name}={kwargs[name]}"
+                )
+        super().__init__(encoder, decoder, latent, likelihood, prior_logits, **kwargs)
+        if prior_temperature is not None:
+            check_temperature(prior_temperature, name="prior_temperature")
+        self.prior_temperature = prior_temperature
+        self.kl = kl
+        self._kl_option()
         self.continuous = SeededLayer(seed=seed, name="continuous")
         self.continuous.built = True
         self._step = self.add_weight(
-            name="step", initializer="zeros", dtype="int64", trainable=False, autocast=False,
+            name="step",
+            initializer="zeros",
+            dtype="int64",
+            trainable=False,
+            autocast=False,
             aggregation="only_first_replica",
-        )  # fmt: skip
+        )
+        self.build_known()
+
+    def _kl_option(self):
+        return self._latents[0].kl_option(self.kl, num_samples=1)
 
     def _build_from(self, x):
         outputs = output_spec(self.encoder, x, "encoder", "the data")
@@ -103,7 +136,7 @@ class JointVAE(DiscreteVAE):
         self._continuous_shape = tuple(loc.shape[1:])
         value = float_spec([self._latents[0].build(params), loc])
         outputs = output_spec(self.decoder, value, "decoder", "[z_d, z_c]")
-        self.likelihood.check(x.shape, outputs.shape)
+        self._check_outputs(x, outputs)
         self._make_prior()
 
     def _split(self, outputs):
@@ -115,13 +148,17 @@ class JointVAE(DiscreteVAE):
         *params, loc, log_scale = outputs
         return params[0] if len(params) == 1 else params, loc, log_scale
 
-    def call(self, x, training=None):
+    def call(self, x: tf.Tensor, training: bool | None = None) -> Any:
         params, loc, log_scale = self._split(self.encoder(x, training=training))
         z = self._latents[0].output(params, training)
         c = loc
         if training:
-            c = self._gaussian(working(loc), working(log_scale), self.continuous.next_seed())
+            c = self._gaussian(working(loc), working(log_scale), self._continuous_seed())
         return self._mean(self.decoder([z, c], training=training))
+
+    def _continuous_seed(self):
+        """The next seed of the Gaussian, another one than a latent of the same seed has."""
+        return fold_in(self.continuous.next_seed(), 0, Stream.CONTINUOUS)
 
     def _gaussian(self, loc, log_scale, seed):
         return loc + tf.exp(log_scale) * tf.cast(normal(tf.shape(loc), seed), loc.dtype)
@@ -160,28 +197,72 @@ class JointVAE(DiscreteVAE):
             "continuous_kl": continuous[0],
         }
 
-    def _training_terms(self, x, y):
+    def _relaxed_sampling(self, seeds, advance):
+        return RelaxedSampling(
+            self._latents, seeds, advance, [self._kl_option()], self.prior_temperature
+        )
+
+    def training_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         way = self._relaxed_sampling(next_seeds(self._latents), advance=True)
-        terms = self._joint_means(x, way, self.continuous.next_seed(), training=True)
+        return self._joint_means(x, way, self._continuous_seed(), training=True)
+
+    def weigh_terms(
+        self, terms: dict[str, Any], sample_weight: tf.Tensor | None
+    ) -> dict[str, tf.Tensor]:
+        """Adds the penalties of the two KLs, whose means count examples by their weights."""
         step = tf.convert_to_tensor(self._step)
-        penalty = capacity_penalty(terms["kl"], self.discrete_capacity(step), self.gamma)
-        penalty += capacity_penalty(
-            terms["continuous_kl"], self.continuous_capacity(step), self.gamma
+        penalty = sum(
+            capacity_penalty(
+                mean_over_replicas(terms[name], sample_weight), capacity(step), self.gamma
+            )
+            for name, capacity in (
+                ("kl", self.discrete_capacity),
+                ("continuous_kl", self.continuous_capacity),
+            )
         )
         return {**terms, "loss": terms["reconstruction"] + penalty}
 
-    def _after_step(self, terms):
+    def check_compilable(self) -> None:
+        raise ValueError(
+            "Invalid value received for argument `jit_compile`. Expected False for a JointVAE "
+            "on several replicas: its penalties need the mean over all of them inside the "
+            "step. Received: jit_compile=True. Compile the model again."
+        )
+
+    def after_step(self, terms: dict[str, Any]) -> None:
         self._step.assign_add(1)
 
-    def _discrete_terms(self, x, y):
-        seeds, seed = next_seeds(self._latents), self.continuous.next_seed()
+    def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
+        seeds, seed = next_seeds(self._latents), self._continuous_seed()
         relaxed = self._relaxed_sampling(seeds, advance=False)
-        discrete = DiscreteSampling(self._latents, seeds, self._kl_options)
+        discrete = self._exact_sampling(seeds, [self._kl_option()])
         terms = self._joint_means(x, discrete, seed, training=False)
         terms["relaxed_loss"] = self._joint_means(x, relaxed, seed, training=False)["loss"]
         return terms
 
-    def decode(self, codes, continuous=None, batch_size=1_000):
+    def encode(self, x: TensorLike, batch_size: int = 1_000, continuous: bool = False) -> Any:
+        """The most probable codes, and the location of the Gaussian latent.
+
+        Args:
+            x: array `[examples, ...]`.
+            batch_size: Examples at a time.
+            continuous: Whether to return the Gaussian's location too.
+
+        Returns:
+            int32 array `[examples, ...]`; with `continuous` a pair of it and a float32
+            array, both as `decode` takes them.
+        """
+        codes, location = self._encode_all(x, batch_size)
+        return (codes, location) if continuous else codes
+
+    def _encode_all(self, x, batch_size):
+        x = np.asarray(x)
+        self.ensure_built(x)
+        return in_batches(self._encode_function, x, batch_size)
+
+    def decode(  # type: ignore[override]
+        self, codes: TensorLike, continuous: Any = None, batch_size: int = 1_000
+    ) -> np.ndarray:
         """The likelihood's mean for given codes.
 
         Args:
@@ -204,47 +285,56 @@ class JointVAE(DiscreteVAE):
             batch_size,
         )
 
-    def _encode_codes(self, x):
-        params, _, _ = self._split(working(self.encoder(x, training=False)))
-        return self._latents[0].codes(params)
+    def encode_tensors(self, x: tf.Tensor) -> Any:
+        """int32 codes and the Gaussian's location of x `[batch, ...]`."""
+        params, loc, _ = self._split(working(self.encoder(x, training=False)))
+        return self._latents[0].state_and_codes(params)[1], loc
 
-    def _decode_codes(self, codes, continuous=None):
+    def decode_tensors(self, codes: tf.Tensor, continuous: Any = None) -> Any:
+        """The mean for int32 codes and Gaussians, by default their prior mean, zero."""
         value = self._latents[0].from_codes(codes)
         if continuous is None:
             continuous = tf.zeros([tf.shape(codes)[0], *self._continuous_shape])
+        mean = self._mean(self.decoder([value, continuous], training=False))
+        return self._latents[0].nan_without_codes(mean, codes)
+
+    def generate_tensors(self, seeds: tf.Tensor) -> Any:
+        """One mean for each int32 seed `[batch, 2]`."""
+        value = self._draw_rows(0, self._prior_rows(tf.shape(seeds)[0]), seeds)
+        shape = tf.concat([tf.shape(seeds)[:1], self._continuous_shape], 0)
+        continuous = normal(shape, fold_in(RowSeeds(seeds), 0, Stream.CONTINUOUS))
         return self._mean(self.decoder([value, continuous], training=False))
 
-    def _generate_from_seeds(self, seeds):
-        rows = tf.shape(seeds)[0]
-        params = tf.nest.map_structure(
-            lambda p: tf.repeat(p, rows, axis=0), self._prior_params()
-        )
-        value = self._draw_rows(0, params, seeds)
-        continuous = tf.map_fn(
-            lambda seed: normal(self._continuous_shape, fold_in(seed, 1)),
-            seeds,
-            fn_output_signature=tf.float32,
-        )
-        return self._mean(self.decoder([value, continuous], training=False))
+    def _served_encode(self, x):
+        codes, continuous = self.encode_tensors(x)
+        return {"codes": codes, "continuous": tf.cast(continuous, tf.float32)}
+
+    def _decode_specs(self):
+        shape = (None, *self._continuous_shape)
+        return {
+            **super()._decode_specs(),
+            "continuous": tf.TensorSpec(shape, tf.float32, name="continuous"),
+        }
 
     def _streamed_likelihood(self, x, seed, num_samples, chunk):
-        encoding = DiscreteSampling(self._latents, None)
-        posterior = self._joint_posterior(x, encoding, training=False)
+        way = DiscreteSampling(self._latents, None)
+        posterior = self._joint_posterior(x, way, training=False)
 
         def log_weights(chunk, seed):
-            discrete, continuous = split(seed, 2)
+            discrete = fold_in(seed, 0, Stream.LATENT)
+            continuous = fold_in(seed, 0, Stream.CONTINUOUS)
             way = DiscreteSampling(self._latents, [discrete])
             terms = self._joint_terms(x, way, continuous, chunk, False, posterior)
             return terms[0] - terms[1] - terms[2]
 
         return streamed_bound(log_weights, num_samples, chunk, seed)
 
-    def get_config(self):
-        config = super().get_config()
-        del config["num_samples"], config["beta"]
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
-            **config,
+            **super().get_config(),
+            "prior_temperature": self.prior_temperature,
+            "kl": self.kl,
             "gamma": self.gamma,
             "discrete_capacity": serialize(self.discrete_capacity),
             "continuous_capacity": serialize(self.continuous_capacity),

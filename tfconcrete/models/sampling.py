@@ -1,8 +1,6 @@
-"""The two ways through a stack of latents: relaxed in training, exact in evaluation."""
+"""The ways through a stack of latents: relaxed in training, exact or argmax in evaluation."""
 
 import tensorflow as tf
-
-from tfconcrete.layers.recorder import note_call
 
 
 def fold_rows(params, num_samples):
@@ -24,37 +22,28 @@ def unfold_rows(rows, num_samples):
 
 
 def next_seeds(latents):
-    """The next seed of each latent's layer."""
-    return [latent.layer.next_seed() for latent in latents]
-
-
-def temperatures(latents, advance):
-    """The temperature of each latent's layer; with `advance` its schedule moves on."""
-    return [
-        latent.layer._next_temperature()
-        if advance
-        else tf.convert_to_tensor(latent.layer.temperature)
-        for latent in latents
-    ]
+    """The next seed of each latent."""
+    return [latent.next_seed() for latent in latents]
 
 
 class RelaxedSampling:
-    """Training samples, with the KL terms of the relaxed model.
+    """Training samples of the layers, with the KL terms of the relaxed model.
 
     Args:
         latents: list of `Latent`.
         seeds: an int32 `[2]` seed for each.
-        temperatures: the posterior temperature of each.
-        options: the KL option of each, where there is a KL.
+        advance: whether the layers' schedules move on.
+        options: the `KLOption` of each, where there is a KL.
         prior_temperature: number, or None for the posterior's.
     """
 
-    def __init__(self, latents, seeds, temperatures, options=(), prior_temperature=None):
+    def __init__(self, latents, seeds, advance, options=(), prior_temperature=None):
         self._latents = latents
         self._seeds = seeds
-        self._temperatures = temperatures
+        self._advance = advance
         self._options = options
         self._prior_temperature = prior_temperature
+        self._temperatures = {}
 
     def params(self, level, params):
         """The parameters as this way reads them."""
@@ -62,20 +51,17 @@ class RelaxedSampling:
 
     def sample(self, level, params):
         """`(node, value)`: the node, and what a decoder sees of it."""
-        latent = self._latents[level]
-        node = latent.relax(params, self._temperatures[level], self._seeds[level])
-        value = latent.value(node)
-        note_call(latent.layer, params, value)
-        return node, value
+        layer, seed = self._latents[level].layer, self._seeds[level]
+        sample = layer.sample(params, seed=seed, advance=self._advance)
+        self._temperatures[level] = sample.temperature
+        return sample.node, sample.value
 
     def log_ratio(self, level, node, q, p):
         """log q - log p of each sample and example."""
         temperature = self._temperatures[level]
-        prior_temperature = (
-            temperature if self._prior_temperature is None else self._prior_temperature
-        )
-        log_ratio = self._latents[level].log_ratios[self._options[level]]
-        return log_ratio(node, q, p, temperature, prior_temperature)
+        prior = temperature if self._prior_temperature is None else self._prior_temperature
+        ratio = self._options[level].log_ratio(node, q, p, temperature, prior)
+        return self._latents[level].sum_variables(ratio)
 
 
 class DiscreteSampling:
@@ -84,8 +70,8 @@ class DiscreteSampling:
     Args:
         latents: list of `Latent`.
         seeds: an int32 `[2]` seed for each.
-        options: the KL option of each; where it is `"analytic"`, the KL itself takes the
-            place of its estimate from the draw.
+        options: the `KLOption` of each; where it is the KL of the discrete variables, that
+            takes the place of its estimate from the draw.
     """
 
     def __init__(self, latents, seeds, options=()):
@@ -94,16 +80,34 @@ class DiscreteSampling:
         self._options = options
 
     def params(self, level, params):
-        return self._latents[level].discrete_params(params)
+        latent = self._latents[level]
+        return latent.variable.exact_params(params, latent.temperature())
 
     def sample(self, level, params):
-        return self._latents[level].draw(params, self._seeds[level])
+        latent = self._latents[level]
+        return latent.variable.exact_draw(params, latent.temperature(), self._seeds[level])
 
     def log_ratio(self, level, node, q, p):
         latent = self._latents[level]
-        if self._options and self._options[level] == "analytic":
-            return latent.analytic(node, q, p, None, None)
-        return latent.log_mass_ratio(node, q, p)
+        if self._options and self._options[level].is_discrete:
+            return latent.sum_variables(latent.variable.discrete_kl(q, p))
+        return latent.sum_variables(latent.variable.log_mass_ratio(node, q, p))
+
+
+class ArgmaxSampling(DiscreteSampling):
+    """The most probable states, as they are served, with the KLs of the discrete variables."""
+
+    def params(self, level, params):
+        return params
+
+    def sample(self, level, params):
+        state, _ = self._latents[level].state_and_codes(params)
+        return state, state
+
+    def log_ratio(self, level, node, q, p):
+        variable = self._latents[level].variable
+        q, p = (super(ArgmaxSampling, self).params(level, params) for params in (q, p))
+        return self._latents[level].sum_variables(variable.discrete_kl(q, p))
 
 
 class UnweightedSampling:
@@ -122,5 +126,6 @@ class UnweightedSampling:
         return params
 
     def sample(self, level, params):
-        value = self._latents[level].draw_value(params, self._seeds[level])
+        latent = self._latents[level]
+        value = latent.variable.draw(params, None, latent.temperature(), self._seeds[level])
         return value, value

@@ -1,5 +1,8 @@
 """`ScoreFunctionVAE`: the papers' baselines, trained on exact discrete samples."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -11,6 +14,8 @@ from tfconcrete._checks import (
     invalid_type,
     invalid_value,
 )
+from tfconcrete._dtypes import working
+from tfconcrete._typing import TensorLike
 from tfconcrete.estimators.disarm import disarm_tree
 from tfconcrete.estimators.surrogates import (
     nvil_surrogate,
@@ -19,9 +24,9 @@ from tfconcrete.estimators.surrogates import (
     vimco_surrogate,
 )
 from tfconcrete.layers.recorder import note_call
-from tfconcrete.models.discrete_vae import DiscreteVAE
 from tfconcrete.models.sampling import DiscreteSampling, next_seeds, unfold_rows
-from tfconcrete.objectives.latents import BernoulliLatent, GaussianLatent, working
+from tfconcrete.models.vae import VAE, mean_terms
+from tfconcrete.objectives.likelihoods import Likelihood
 
 # Samples of each example: the default, and the fewest.
 _NUM_SAMPLES = {
@@ -53,14 +58,15 @@ class _ScoredSampling(DiscreteSampling):
 
     def sample(self, level, params):
         node, value = super().sample(level, params)
-        self.log_q += self._latents[level].log_mass(value, params)
-        note_call(self._latents[level].layer, params if level else self.posterior, value)
+        latent = self._latents[level]
+        self.log_q += latent.sum_variables(latent.variable.log_prob(value, params))
+        note_call(latent.layer, params if level else self.posterior, value)
         return node, value
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
-class ScoreFunctionVAE(DiscreteVAE):
-    """A `DiscreteVAE` trained without relaxation, by a score-function estimator.
+class ScoreFunctionVAE(VAE):
+    """A discrete autoencoder trained without relaxation, by a score-function estimator.
 
     Forward: exact draws from q, of which the sampling layer says only what kind of
     variables they are; its temperature has no effect.
@@ -98,19 +104,19 @@ class ScoreFunctionVAE(DiscreteVAE):
 
     def __init__(
         self,
-        encoder,
-        decoder,
-        latent,
-        likelihood="bernoulli",
-        prior_logits=None,
-        num_samples=None,
-        beta=1.0,
-        estimator="vimco",
-        baseline=None,
-        normalize=True,
-        decay=0.8,
+        encoder: keras.Layer | Sequence,
+        decoder: keras.Layer | Sequence,
+        latent: keras.Layer | Sequence,
+        likelihood: str | Likelihood = "bernoulli",
+        prior_logits: TensorLike | None = None,
+        num_samples: int | None = None,
+        beta: float = 1.0,
+        estimator: str = "vimco",
+        baseline: Any = None,
+        normalize: bool = True,
+        decay: float = 0.8,
         **kwargs,
-    ):
+    ) -> None:
         self.estimator = check_choice(estimator, "estimator", ESTIMATORS)
         default, minimum = _NUM_SAMPLES[estimator]
         num_samples = default if num_samples is None else num_samples
@@ -123,8 +129,8 @@ class ScoreFunctionVAE(DiscreteVAE):
             latent,
             likelihood,
             prior_logits,
-            num_samples=num_samples,
-            beta=beta,
+            num_samples,
+            beta,
             **kwargs,
         )
         self.normalize = check_flag(normalize, "normalize")
@@ -133,11 +139,15 @@ class ScoreFunctionVAE(DiscreteVAE):
         if estimator == "nvil":
             self._moments = [
                 self.add_weight(
-                    name=name, initializer="zeros", trainable=False, dtype="float32",
-                    autocast=False, aggregation="mean",
+                    name=name,
+                    initializer="zeros",
+                    trainable=False,
+                    dtype="float32",
+                    autocast=False,
+                    aggregation="mean",
                 )
                 for name in ("signal_mean", "signal_variance")
-            ]  # fmt: skip
+            ]
         self._surrogate = {
             "reinforce": self._reinforce,
             "nvil": self._nvil,
@@ -146,6 +156,7 @@ class ScoreFunctionVAE(DiscreteVAE):
             "disarm": self._disarm,
             "disarm_tree": self._disarm,
         }[estimator]
+        self.build_known()
 
     def _make_baseline(self, baseline):
         if self.estimator != "nvil":
@@ -163,20 +174,17 @@ class ScoreFunctionVAE(DiscreteVAE):
             )
         if not isinstance(baseline, keras.layers.Layer):
             raise invalid_type("baseline", "a Keras model from x to [batch, 1]", baseline)
-        if self.built and not baseline.built:
-            baseline.build(self._input_shape)
         return baseline
 
     def _build_from(self, x):
         super()._build_from(x)
-        self._input_shape = tuple(x.shape)
         for latent in self._latents:
-            if isinstance(latent, GaussianLatent):
-                raise invalid_type("latent", "a layer of categorical or binary variables, not "
-                                   "an IGRSample", latent.layer)  # fmt: skip
+            if latent.variable.num_params > 1:
+                expected = "a layer of categorical or binary variables, not an IGRSample"
+                raise invalid_type("latent", expected, latent.layer)
         self._check_disarm()
-        if getattr(self, "baseline", None) is not None and not self.baseline.built:
-            self.baseline.build(self._input_shape)
+        if self.baseline is not None and not self.baseline.built:
+            self.baseline.build(tuple(x.shape))
 
     def _check_disarm(self):
         if not self.estimator.startswith("disarm"):
@@ -184,18 +192,22 @@ class ScoreFunctionVAE(DiscreteVAE):
         others = ", ".join(f'"{x}"' for x in ESTIMATORS if not x.startswith("disarm"))
         if len(self._latents) > 1:
             raise invalid_value("estimator", f"one of {others} for a stack", self.estimator)
-        states = self._latents[0].num_states
+        latent = self._latents[0]
+        if latent.code_shape != latent.variable.variable_shape(latent.params_shape):
+            raise invalid_value(
+                "estimator", f"one of {others} for variables of several codes", self.estimator
+            )
+        states = latent.num_states
         if self.estimator == "disarm" and states != 2:
             raise invalid_value(
                 "estimator", f'"disarm_tree" or one of {others} for {states} classes', "disarm"
             )
 
-    def _training_terms(self, x, y):
+    def training_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._surrogate(x)
 
-    def _discrete_terms(self, x, y):
-        way = DiscreteSampling(self._latents, next_seeds(self._latents))
-        terms = self._terms(x, way, training=False, beta=1.0)
+    def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
+        terms = self._terms(x, self._exact_sampling(next_seeds(self._latents)), False, 1.0)
         return {**terms, "relaxed_loss": terms["loss"]}
 
     def _evaluate_samples(self, x):
@@ -206,7 +218,8 @@ class ScoreFunctionVAE(DiscreteVAE):
             x, way, self.num_samples, training=True, posterior=way.posterior
         )
         values = log_likelihood - self.beta * log_ratio
-        return _means(log_likelihood, log_ratio), values, unfold_rows(way.log_q, self.num_samples)
+        log_q = unfold_rows(way.log_q, self.num_samples)
+        return mean_terms(log_likelihood, log_ratio), values, log_q
 
     def _elbo_samples(self, x):
         """The same, without the gradient of log q in the values, whose mean is zero."""
@@ -234,7 +247,7 @@ class ScoreFunctionVAE(DiscreteVAE):
         )
         return {**terms, "loss": -surrogate, "auxiliary": auxiliary, "moments": moments}
 
-    def _after_step(self, terms):
+    def after_step(self, terms: dict[str, Any]) -> None:
         for weight, value in zip(
             getattr(self, "_moments", ()), terms.get("moments", ()), strict=True
         ):
@@ -242,47 +255,41 @@ class ScoreFunctionVAE(DiscreteVAE):
 
     def _disarm(self, x):
         latent = self._latents[0]
-        is_binary = isinstance(latent, BernoulliLatent)
+        axis = getattr(latent.variable, "axis", None)  # none for binary variables
         logits = working(self._encoders[0](x, training=True))
         terms = {}
 
         def objective(sample, log_q):
             rows = tf.reshape(sample, tf.concat([[-1], tf.shape(sample)[2:]], 0))
             rows.set_shape([None, *sample.shape[2:]])
-            value = latent.to_levels(rows) if is_binary else rows
+            value = latent.variable.to_levels(rows) if axis is None else rows
             note_call(latent.layer, logits, value)
             outputs = working(self._decoders[0](value, training=True))
             log_likelihood = self.likelihood.log_prob(x, unfold_rows(outputs, self.num_samples))
-            log_p = latent.log_mass(value, self._prior_params(value.dtype))
+            log_p = latent.variable.log_prob(value, self._prior_params(value.dtype))
+            log_p = latent.sum_variables(log_p)
             log_p = unfold_rows(log_p, self.num_samples)
             log_ratio = tf.stop_gradient(log_q) - log_p
-            terms.update(_means(log_likelihood, log_ratio))
+            terms.update(mean_terms(log_likelihood, log_ratio))
             return log_likelihood - self.beta * log_ratio
 
         surrogate = disarm_tree(
             objective,
             logits,
             self.num_samples,
-            axis=None if is_binary else latent.layer.axis,
-            seed=latent.layer.next_seed(),
+            axis=axis,
+            seed=latent.next_seed(),
         )
         return {**terms, "loss": -surrogate}
 
-    def get_config(self):
-        config = super().get_config()
-        del config["kl"], config["prior_temperature"]
+    def get_config(self) -> dict[str, Any]:
         default = self.baseline is None
         return {
-            **config,
+            **super().get_config(),
+            "num_samples": self.num_samples,
+            "beta": self.beta,
             "estimator": self.estimator,
             "baseline": None if default else keras.saving.serialize_keras_object(self.baseline),
             "normalize": self.normalize,
             "decay": self.decay,
         }
-
-
-def _means(log_likelihood, log_ratio):
-    return {
-        "reconstruction": -tf.reduce_mean(log_likelihood, axis=0),
-        "kl": tf.reduce_mean(log_ratio, axis=0),
-    }

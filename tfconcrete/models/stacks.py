@@ -1,9 +1,19 @@
 """Encoders, decoders and latents that fit together, one of each or lists of them."""
 
+import re
+
 import keras
 import tensorflow as tf
 
 from tfconcrete._checks import invalid_type
+
+# The names that Keras makes up for inputs without one; they differ from run to run.
+_MADE_UP = re.compile(r"(keras_tensor|input_layer)(_\d+)?(CLONE)?")
+
+
+def is_given_name(name):
+    """Whether somebody chose the name of a symbolic tensor."""
+    return _MADE_UP.fullmatch(name) is None
 
 
 def as_list(value):
@@ -36,9 +46,8 @@ def input_spec(model):
     inputs = getattr(model, "inputs", None)
     if not inputs:
         return None
-    if len(inputs) == 1:
-        return keras.KerasTensor(inputs[0].shape, dtype=inputs[0].dtype)
-    return [keras.KerasTensor(x.shape, dtype=x.dtype) for x in inputs]
+    specs = [keras.KerasTensor(x.shape, dtype=x.dtype, name=x.name) for x in inputs]
+    return specs[0] if len(specs) == 1 else specs
 
 
 def output_spec(model, inputs, name, source):
@@ -83,9 +92,7 @@ def check_parent(outputs, level, params_shape):
 
 def float_spec(spec):
     """The spec of the values a decoder gets: float32 whatever the layer's dtype."""
-    return keras.tree.map_structure(
-        lambda x: keras.KerasTensor(x.shape, dtype="float32"), spec
-    )
+    return keras.tree.map_structure(lambda x: keras.KerasTensor(x.shape, dtype="float32"), spec)
 
 
 def deserialize_config(config, custom_objects=None):

@@ -1,20 +1,35 @@
 """`StructuredPredictor`: discrete latents between a context and a target."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, invalid_type
-from tfconcrete._seeds import as_seed, split
+from tfconcrete._dtypes import working
+from tfconcrete._seeds import RowSeeds, fold_in, split
+from tfconcrete._streams import Stream
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.models.base import BoundModel
-from tfconcrete.models.evaluation import as_array, compiled, in_batches, stream_likelihood
+from tfconcrete.models.evaluation import (
+    as_array,
+    compiled,
+    in_batches,
+    row_seeds,
+    stream_likelihood,
+)
+from tfconcrete.models.latent import Latent
 from tfconcrete.models.sampling import (
+    ArgmaxSampling,
     RelaxedSampling,
     UnweightedSampling,
     fold_rows,
     next_seeds,
-    temperatures,
     unfold_rows,
 )
+from tfconcrete.models.signature import SEEDS, Signature, example_seeds, one_or_list
 from tfconcrete.models.stacks import (
     as_list,
     check_lengths,
@@ -25,8 +40,7 @@ from tfconcrete.models.stacks import (
     output_spec,
 )
 from tfconcrete.objectives.bounds import multi_sample_bound, streamed_bound
-from tfconcrete.objectives.latents import as_latent, working
-from tfconcrete.objectives.likelihoods import get_likelihood
+from tfconcrete.objectives.likelihoods import Likelihood
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -71,21 +85,29 @@ class StructuredPredictor(BoundModel):
     """
 
     term_names = ("reconstruction",)
+    target_name = "y"
+    output_name = "prediction"
 
     def __init__(
-        self, encoder, decoder, latent, likelihood="bernoulli", num_samples=1, **kwargs
-    ):
-        super().__init__(**kwargs)
+        self,
+        encoder: keras.Layer | Sequence,
+        decoder: keras.Layer | Sequence,
+        latent: keras.Layer | Sequence,
+        likelihood: str | Likelihood = "bernoulli",
+        num_samples: int = 1,
+        **kwargs,
+    ) -> None:
+        super().__init__(likelihood, **kwargs)
         self.encoder = check_models(encoder, "encoder")
         self.decoder = check_models(decoder, "decoder")
         self.latent = latent
         check_lengths(encoder=encoder, latent=latent)
         if isinstance(decoder, (list, tuple)):
             raise invalid_type("decoder", "one Keras model", decoder)
-        self.likelihood = get_likelihood(likelihood)
         self.num_samples = check_count(num_samples, "num_samples")
-        self._latents = [as_latent(layer) for layer in as_list(latent)]
-        self._generate_function = compiled(self._generate)
+        self._latents = [Latent(layer, level) for level, layer in enumerate(as_list(latent))]
+        self._outputs_shape = None
+        self._generate_function = compiled(self.generate_tensors)
         self._likelihood_function = compiled(self._streamed_likelihood, jit_compile=True)
         spec = input_spec(self._encoders[0])
         if spec is not None:
@@ -96,7 +118,7 @@ class StructuredPredictor(BoundModel):
     def _encoders(self):
         return as_list(self.encoder)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         self._build_from(keras.KerasTensor(input_shape))
 
     def _build_from(self, x):
@@ -104,15 +126,19 @@ class StructuredPredictor(BoundModel):
         for encoder, latent in zip(self._encoders, self._latents, strict=True):
             params = output_spec(encoder, inputs, "encoder", source)
             inputs, source = float_spec(latent.build(params)), "the latent's samples"
-        output_spec(self.decoder, inputs, "decoder", source)
+        outputs = output_spec(self.decoder, inputs, "decoder", source)
+        self._outputs_shape = tuple(outputs.shape)
 
-    def call(self, x, training=None):
+    def params_shape(self) -> Any:
+        return self._outputs_shape
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> Any:
         for encoder, latent in zip(self._encoders, self._latents, strict=True):
             x = latent.output(encoder(x, training=training), training)
         return self._mean(self.decoder(x, training=training))
 
     def _mean(self, params):
-        return self.likelihood.mean(working(tf.convert_to_tensor(params)))
+        return self.likelihood.mean(working(params))
 
     def _outputs(self, x, way, num_samples, training):
         """The likelihood's parameters of m samples, `[m, batch, ...]`."""
@@ -124,7 +150,7 @@ class StructuredPredictor(BoundModel):
         return unfold_rows(working(self.decoder(x, training=training)), num_samples)
 
     def _terms(self, x, y, way, training):
-        y = self._target(x, y)
+        y = self.target(x, y)
         outputs = self._outputs(x, way, self.num_samples, training)
         log_likelihood = self.likelihood.log_prob(y, outputs)
         return {
@@ -133,19 +159,21 @@ class StructuredPredictor(BoundModel):
         }
 
     def _relaxed_sampling(self, seeds, advance):
-        return RelaxedSampling(self._latents, seeds, temperatures(self._latents, advance))
+        return RelaxedSampling(self._latents, seeds, advance)
 
-    def _training_terms(self, x, y):
+    def training_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         way = self._relaxed_sampling(next_seeds(self._latents), advance=True)
         return self._terms(x, y, way, training=True)
 
-    def _discrete_terms(self, x, y):
+    def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         seeds = next_seeds(self._latents)
-        terms = self._terms(x, y, UnweightedSampling(self._latents, seeds), training=False)
+        is_argmax = self._latents[0].layer.overridden_mode == "argmax"
+        way = (ArgmaxSampling if is_argmax else UnweightedSampling)(self._latents, seeds)
+        terms = self._terms(x, y, way, training=False)
         relaxed = self._terms(x, y, self._relaxed_sampling(seeds, False), training=False)
         return {**terms, "relaxed_loss": relaxed["loss"]}
 
-    def _target(self, x, y):
+    def target(self, x: tf.Tensor, y: tf.Tensor) -> Any:
         if y is None:
             raise ValueError(
                 "Invalid value received for argument `y`. Expected the targets: a "
@@ -153,7 +181,7 @@ class StructuredPredictor(BoundModel):
             )
         return y
 
-    def generate(self, x, seed=None, batch_size=1_000):
+    def generate(self, x: TensorLike, seed: Seed = None, batch_size: int = 1_000) -> np.ndarray:
         """One exact sample of the latents for each context, decoded to the mean.
 
         Args:
@@ -162,16 +190,27 @@ class StructuredPredictor(BoundModel):
             batch_size: Examples at a time.
 
         Returns:
-            float32 array `[examples, ...]`.
+            float32 array `[examples, ...]`. Each example has its own seed, so that its
+            sample is the same whatever `batch_size`.
         """
-        seeds = keras.random.SeedGenerator(int(as_seed(seed)[0]) & 0x7FFFFFFF)
+        x = np.asarray(x)
+        self.ensure_built(x)
+        seeds = row_seeds(len(x), seed)
+        rows = np.arange(len(x))
         return in_batches(
-            lambda batch: self._generate_function(batch, as_seed(seeds)), x, batch_size
+            lambda i: self._generate_function(x[i], tf.gather(seeds, i)), rows, batch_size
         )
 
     def log_likelihood(
-        self, x, y, num_samples=100, chunk=100, seed=None, batch_size=None, verbose=1
-    ):
+        self,
+        x: TensorLike,
+        y: TensorLike,
+        num_samples: int = 100,
+        chunk: int = 100,
+        seed: Seed = None,
+        batch_size: int | None = None,
+        verbose: int = 1,
+    ) -> np.ndarray:
         """The discrete L_m^SP of each example; arguments as in `DiscreteVAE`.
 
         Args:
@@ -184,17 +223,47 @@ class StructuredPredictor(BoundModel):
             float32 array `[examples]`, in nats.
         """
         x, y = as_array(x), as_array(y)
-        self._ensure_built(x)
+        self.ensure_built(x)
+        self.check_examples(x, y)
         return stream_likelihood(
-            self._likelihood_function, (x, y), num_samples, chunk, seed, batch_size, verbose
+            self._likelihood_function,
+            (x, y),
+            num_samples,
+            chunk,
+            seed,
+            batch_size,
+            verbose,
+            self.distribute_strategy,
         )
 
     def _exact_sampling(self, seed):
-        return UnweightedSampling(self._latents, split(seed, len(self._latents)))
+        return UnweightedSampling(self._latents, split(seed, len(self._latents), Stream.LATENT))
 
-    def _generate(self, x, seed):
-        outputs = self._outputs(x, self._exact_sampling(seed), 1, training=False)
-        return self._mean(outputs[0])
+    def generate_tensors(self, x: tf.Tensor, seeds: tf.Tensor) -> Any:
+        """One mean for each context and its int32 seed, `seeds` `[batch, 2]`."""
+        for level, (encoder, latent) in enumerate(zip(self._encoders, self._latents, strict=True)):
+            params = working(encoder(x, training=False))
+            seed = fold_in(RowSeeds(seeds), level, Stream.LATENT)
+            x = latent.variable.draw(params, None, latent.temperature(), seed)
+        return self._mean(self.decoder(x, training=False))
+
+    def signatures(self) -> dict[str, Signature]:
+        """`serving_default` (prediction) and `generate` (one sample for each context)."""
+
+        def generate(tensors):
+            context = dict(tensors)
+            seeds = context.pop("seeds")
+            return {self.output_name: self.generate_tensors(one_or_list(context), seeds)}
+
+        return {
+            **super().signatures(),
+            "generate": Signature(
+                generate,
+                {**self.input_specs(), "seeds": SEEDS},
+                random=True,
+                example=lambda inputs: {**inputs, "seeds": example_seeds(inputs)},
+            ),
+        }
 
     def _streamed_likelihood(self, x, y, seed, num_samples, chunk):
         def log_weights(chunk, seed):
@@ -203,7 +272,7 @@ class StructuredPredictor(BoundModel):
 
         return streamed_bound(log_weights, num_samples, chunk, seed)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -215,5 +284,7 @@ class StructuredPredictor(BoundModel):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "StructuredPredictor":
         return cls(**deserialize_config(config, custom_objects))

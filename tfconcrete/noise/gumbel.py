@@ -4,10 +4,14 @@ import math
 
 import tensorflow as tf
 
-from tfconcrete.noise.uniform import uniform
+from tfconcrete._philox import compiled_by_xla
+from tfconcrete._seeds import RowSeeds, as_seed, random_blocks, random_words
+from tfconcrete._streams import note_law
+from tfconcrete._typing import Seed, ShapeLike, TensorLike
+from tfconcrete.noise.uniform import open_interval
 
 
-def gumbel(shape, seed=None):
+def gumbel(shape: ShapeLike, seed: Seed = None) -> tf.Tensor:
     """Standard Gumbel noise, -log(-log U) (Concrete, Appendix F).
 
     The upper tail decides who wins an argmax, so it is the one that gets all 32 bits:
@@ -38,15 +42,31 @@ def log_exponential(shape, seed=None):
 
 def exponential(shape, seed=None):
     """Standard exponential noise, -log U: the Gumbel's other face, G = -log E."""
-    return -tf.math.log1p(-uniform(shape, seed))
+    note_law("gumbel")
+    return _exponential_of(random_words(shape, as_seed(seed)))
+
+
+def gumbel_of(words):
+    """uint32 words to standard Gumbel noise."""
+    return -tf.math.log(_exponential_of(words))
+
+
+def _exponential_of(words):
+    """-log(1 - V), with the relative precision of the uniform V where V is small."""
+    v = open_interval(words)
+    if not compiled_by_xla():
+        return -tf.math.log1p(-v)
+    # XLA's log1p costs two logarithms. Here 1 - V loses what V - (1 - u) puts back, to first
+    # order; where the second order would count, V is large and nothing is lost.
+    u = 1.0 - v
+    return (v - (1.0 - u)) - tf.math.log(u)
 
 
 def add_gumbel(logits, seed=None):
     """`logits + gumbel(shape of logits)`, laid out for XLA.
 
     A Philox block is four words. Added in rows of four, XLA on CPU computes each block
-    once; added in the logits' own shape, it may compute the block again for every word
-    (128 against 27 ns an element for a draw among 32,000 classes).
+    once; added in the logits' own shape, it computes the block again for every word.
 
     Args:
         logits: float32 or float64 tensor.
@@ -56,14 +76,23 @@ def add_gumbel(logits, seed=None):
         Tensor of the shape and dtype of `logits`.
     """
     sizes = logits.shape.as_list() if logits.shape.rank is not None else []
-    if math.prod(size for size in sizes if size is not None) % 4:
+    by_row = isinstance(seed, RowSeeds)
+    if by_row or math.prod(size for size in sizes if size is not None) % 4:
         return logits - tf.cast(log_exponential(tf.shape(logits), seed), logits.dtype)
     rows = tf.reshape(logits, [-1, 4])
-    perturbed = rows - tf.cast(log_exponential(tf.shape(rows), seed), logits.dtype)
+    note_law("gumbel")
+    noise = _exponential_of(random_blocks(tf.shape(rows)[0], as_seed(seed)))
+    perturbed = rows - tf.cast(tf.math.log(noise), logits.dtype)
     return tf.ensure_shape(tf.reshape(perturbed, tf.shape(logits)), logits.shape)
 
 
-def gumbel_given_winner(logits, winner, axis=-1, num_samples=None, seed=None):
+def gumbel_given_winner(
+    logits: TensorLike,
+    winner: TensorLike,
+    axis: int = -1,
+    num_samples: int | None = None,
+    seed: Seed = None,
+) -> tf.Tensor:
     """Perturbed logits, `logits + Gumbel`, given the class that wins the argmax.
 
     GST, Fact 1: with E iid standard exponential and Z the partition function, the

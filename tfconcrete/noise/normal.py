@@ -2,7 +2,10 @@
 
 import tensorflow as tf
 
-from tfconcrete.noise.uniform import signed_tail
+from tfconcrete._seeds import as_seed, random_words
+from tfconcrete._streams import note_law
+from tfconcrete._typing import Seed, ShapeLike
+from tfconcrete.noise.uniform import sign_and_tail
 
 # erfinv(x) / x as polynomials in w = -log(1 - x**2), for w < 5 and above: M. Giles,
 # "Approximating the erfinv function" (GPU Computing Gems, 2011), single precision.
@@ -19,7 +22,7 @@ _TAIL = (
 _SQRT_2 = 1.4142135623730951
 
 
-def normal(shape, seed=None):
+def normal(shape: ShapeLike, seed: Seed = None) -> tf.Tensor:
     """Standard Normal noise, sqrt(2) erfinv(1 - 2 U).
 
     Args:
@@ -34,12 +37,16 @@ def normal(shape, seed=None):
     >>> tfc.noise.normal([2, 3], seed=0).shape
     TensorShape([2, 3])
     """
-    sign, tail = signed_tail(shape, seed)
+    note_law("normal")
+    return normal_of(random_words(shape, as_seed(seed)))
+
+
+def normal_of(words):
+    """uint32 words to standard Normal noise."""
+    sign, tail = sign_and_tail(words)
     # x = 1 - 2 tail, so that 1 - x**2 = 4 tail (1 - tail) keeps the tail's precision.
     w = -tf.math.log(4.0 * tail * (1.0 - tail))
-    ratio = tf.where(
-        w < 5.0, _polynomial(_CENTRE, w - 2.5), _polynomial(_TAIL, tf.sqrt(w) - 3.0)
-    )
+    ratio = tf.where(w < 5.0, _polynomial(_CENTRE, w - 2.5), _polynomial(_TAIL, tf.sqrt(w) - 3.0))
     return sign * _SQRT_2 * ratio * (1.0 - 2.0 * tail)
 
 

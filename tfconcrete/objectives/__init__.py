@@ -1,4 +1,4 @@
-"""Bounds, KL terms and likelihoods, as functions of tensors (stage 5)."""
+"""Pure formulas: masses, KL terms, bounds and likelihoods of tensors (stage 3)."""
 
 from tfconcrete.objectives.bias import base_rate_bias
 from tfconcrete.objectives.bounds import multi_sample_bound, streamed_bound
@@ -11,31 +11,45 @@ from tfconcrete.objectives.kl import (
     categorical_mass_kl,
     concrete_density_kl,
     gaussian_density_kl,
-    gaussian_kl,
 )
 from tfconcrete.objectives.likelihoods import (
     Bernoulli,
     Categorical,
     Gaussian,
+    Likelihood,
     get_likelihood,
 )
+from tfconcrete.objectives.mass import (
+    bernoulli_entropy,
+    bernoulli_log_mass,
+    categorical_entropy,
+    categorical_log_mass,
+    log_probs,
+)
+from tfconcrete.relaxations.diag_normal import gaussian_kl
 
 __all__ = [
     "Bernoulli",
     "Categorical",
     "Gaussian",
+    "Likelihood",
     "LinearCapacity",
     "base_rate_bias",
+    "bernoulli_entropy",
     "bernoulli_kl",
+    "bernoulli_log_mass",
     "bernoulli_mass_kl",
     "bin_concrete_density_kl",
     "capacity_penalty",
+    "categorical_entropy",
     "categorical_kl",
+    "categorical_log_mass",
     "categorical_mass_kl",
     "concrete_density_kl",
     "gaussian_density_kl",
     "gaussian_kl",
     "get_likelihood",
+    "log_probs",
     "multi_sample_bound",
     "streamed_bound",
 ]

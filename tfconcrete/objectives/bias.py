@@ -1,11 +1,13 @@
 """Output biases from the data's base rate (Concrete, Appendix D.3)."""
 
+from typing import Any
+
 import numpy as np
 
 from tfconcrete._checks import invalid_value
 
 
-def base_rate_bias(data):
+def base_rate_bias(data: Any) -> np.ndarray:
     """The logit of how often each unit is on, for the bias of a decoder's last layer.
 
     Args:

@@ -1,14 +1,17 @@
 """The multi-sample bound L_m, at once and streamed (Concrete, Eq. 8)."""
 
 import math
+from typing import Any
 
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, check_floating, invalid_type
 from tfconcrete._seeds import as_seed, fold_in
+from tfconcrete._streams import Stream
+from tfconcrete._typing import Seed
 
 
-def multi_sample_bound(log_weights, axis=0):
+def multi_sample_bound(log_weights: Any, axis: int = 0) -> tf.Tensor:
     """L_m = log((1/m) sum_i w_i) from the log weights (Concrete, Eq. 8).
 
     With log w = log p(x, z) - log q(z | x) and z from q this is a lower bound of log p(x)
@@ -33,7 +36,7 @@ def multi_sample_bound(log_weights, axis=0):
     return tf.reduce_logsumexp(log_weights, axis=axis) - tf.math.log(count)
 
 
-def streamed_bound(log_weights, num_samples, chunk, seed=None):
+def streamed_bound(log_weights: Any, num_samples: int, chunk: int, seed: Seed = None) -> tf.Tensor:
     """L_m of any m in the memory of one chunk: a running log-sum-exp in one loop.
 
     Args:
@@ -69,7 +72,7 @@ def streamed_bound(log_weights, num_samples, chunk, seed=None):
     index = tf.reshape(tf.range(chunk), [-1] + [1] * (like.shape.rank - 1))
 
     def body(step, top, total):
-        values = log_weights(chunk, fold_in(seed, step))
+        values = log_weights(chunk, fold_in(seed, step, Stream.STEP))
         # What the rounds draw beyond m is left out of the first.
         values = tf.where((step > 0) | (index >= surplus), values, lowest)
         new_top = tf.maximum(top, tf.reduce_max(values, axis=0))

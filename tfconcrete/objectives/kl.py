@@ -8,17 +8,20 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_floating
 from tfconcrete._dtypes import cast
-from tfconcrete.relaxations.bin_concrete import (
-    logit_bin_concrete_log_prob,
-    prepare_binary_logits,
-)
+from tfconcrete._typing import TensorLike
+from tfconcrete.objectives.mass import bernoulli_log_mass, log_probs
+from tfconcrete.relaxations.bin_concrete import logit_bin_concrete_log_prob
 from tfconcrete.relaxations.concrete import exp_concrete_log_prob
-from tfconcrete.relaxations.masking import prepare_logits
 
 
 def concrete_density_kl(
-    log_sample, logits, prior_logits, temperature, prior_temperature=None, axis=-1
-):
+    log_sample: TensorLike,
+    logits: TensorLike,
+    prior_logits: TensorLike | None,
+    temperature: TensorLike,
+    prior_temperature: TensorLike | None = None,
+    axis: int = -1,
+) -> tf.Tensor:
     """log q(z) - log p(z) with Concrete densities, in log space (Eq. 20, 25).
 
     The only relaxed KL that makes the objective a lower bound of the relaxed model. It is
@@ -49,7 +52,9 @@ def concrete_density_kl(
     ) - exp_concrete_log_prob(log_sample, prior_temperature, prior_logits, axis=axis)
 
 
-def categorical_mass_kl(sample, logits, prior_logits, axis=-1):
+def categorical_mass_kl(
+    sample: TensorLike, logits: TensorLike, prior_logits: TensorLike | None, axis: int = -1
+) -> tf.Tensor:
     """sum_i z_i (log Q_i - log P_i), the relaxed log mass ratio (Eq. 21).
 
     Exact for a one-hot sample; not the KL of anything for a relaxed one.
@@ -70,25 +75,13 @@ def categorical_mass_kl(sample, logits, prior_logits, axis=-1):
     >>> round(float(ratio), 4)
     0.6931
     """
-    ratio = _log_softmax(logits, axis) - _log_softmax(prior_logits, axis)
+    ratio = log_probs(logits, axis=axis) - log_probs(prior_logits, axis=axis)
     return tf.reduce_sum(cast(sample, ratio.dtype) * ratio, axis=axis)
 
 
-def categorical_log_mass(sample, logits, axis=-1):
-    """sum_i z_i log Q_i: the log probability of a one-hot sample."""
-    log_q = _log_softmax(logits, axis)
-    return tf.reduce_sum(cast(sample, log_q.dtype) * log_q, axis=axis)
-
-
-def bernoulli_log_mass(sample, logits):
-    """z log Q + (1 - z) log(1 - Q): the log probability of a binary sample."""
-    working, _ = prepare_binary_logits(logits)
-    sample = cast(sample, working.dtype)
-    on, off = tf.math.log_sigmoid(working), tf.math.log_sigmoid(-working)
-    return sample * on + (1.0 - sample) * off
-
-
-def categorical_kl(logits, prior_logits, axis=-1):
+def categorical_kl(
+    logits: TensorLike, prior_logits: TensorLike | None, axis: int = -1
+) -> tf.Tensor:
     """KL(Q, P) = sum_i Q_i (log Q_i - log P_i) of the discrete variables (Eq. 22).
 
     Args:
@@ -105,15 +98,17 @@ def categorical_kl(logits, prior_logits, axis=-1):
     >>> round(float(kl), 4)
     0.6931
     """
-    log_q = _log_softmax(logits, axis)
-    return tf.reduce_sum(
-        tf.exp(log_q) * (log_q - _log_softmax(prior_logits, axis)), axis=axis
-    )
+    log_q = log_probs(logits, axis=axis)
+    return tf.reduce_sum(tf.exp(log_q) * (log_q - log_probs(prior_logits, axis=axis)), axis=axis)
 
 
 def bin_concrete_density_kl(
-    logit_sample, logits, prior_logits, temperature, prior_temperature=None
-):
+    logit_sample: TensorLike,
+    logits: TensorLike,
+    prior_logits: TensorLike | None,
+    temperature: TensorLike,
+    prior_temperature: TensorLike | None = None,
+) -> tf.Tensor:
     """`concrete_density_kl` of Binary Concrete variables, on their logits (Eq. 27).
 
     Args:
@@ -137,7 +132,9 @@ def bin_concrete_density_kl(
     ) - logit_bin_concrete_log_prob(logit_sample, prior_temperature, prior_logits)
 
 
-def bernoulli_mass_kl(sample, logits, prior_logits):
+def bernoulli_mass_kl(
+    sample: TensorLike, logits: TensorLike, prior_logits: TensorLike | None
+) -> tf.Tensor:
     """z log(Q/P) + (1 - z) log((1-Q)/(1-P)), Eq. 21 of binary variables.
 
     Args:
@@ -152,15 +149,10 @@ def bernoulli_mass_kl(sample, logits, prior_logits):
     >>> float(tfc.objectives.bernoulli_mass_kl(tf.constant(1.0), 2.0, 2.0))
     0.0
     """
-    q, _ = prepare_binary_logits(logits)
-    p, _ = prepare_binary_logits(prior_logits)
-    sample = cast(sample, q.dtype)
-    on = tf.math.log_sigmoid(q) - tf.math.log_sigmoid(p)
-    off = tf.math.log_sigmoid(-q) - tf.math.log_sigmoid(-p)
-    return sample * on + (1.0 - sample) * off
+    return bernoulli_log_mass(sample, logits) - bernoulli_log_mass(sample, prior_logits)
 
 
-def bernoulli_kl(logits, prior_logits):
+def bernoulli_kl(logits: TensorLike, prior_logits: TensorLike | None) -> tf.Tensor:
     """KL(Q, P) of binary variables (Eq. 22).
 
     Args:
@@ -178,33 +170,13 @@ def bernoulli_kl(logits, prior_logits):
     return bernoulli_mass_kl(tf.sigmoid(tf.convert_to_tensor(logits)), logits, prior_logits)
 
 
-def gaussian_kl(loc, log_scale, prior_loc=0.0, prior_log_scale=0.0):
-    """KL(N(loc, scale), N(prior_loc, prior_scale)) for each coordinate.
-
-    The KL of two IGR variables with the same transform, temperature and delta (IGR,
-    Eq. 19): an invertible map leaves it as it is.
-
-    Args:
-        loc, log_scale: float tensors that broadcast.
-        prior_loc, prior_log_scale: numbers or tensors that broadcast against them.
-
-    Returns:
-        Tensor of the common shape.
-
-    Example:
-
-    >>> float(tfc.objectives.gaussian_kl(tf.constant(1.0), tf.constant(0.0)))
-    0.5
-    """
-    check_floating(loc, "loc")
-    loc = tf.convert_to_tensor(loc)
-    log_ratio = cast(log_scale, loc.dtype) - cast(prior_log_scale, loc.dtype)
-    shift = (loc - cast(prior_loc, loc.dtype)) * tf.exp(-cast(prior_log_scale, loc.dtype))
-    # exp(2 r) - 1 - 2 r without the cancellation near r = 0.
-    return 0.5 * (tf.math.expm1(2.0 * log_ratio) - 2.0 * log_ratio + tf.square(shift))
-
-
-def gaussian_density_kl(sample, loc, log_scale, prior_loc=0.0, prior_log_scale=0.0):
+def gaussian_density_kl(
+    sample: TensorLike,
+    loc: TensorLike,
+    log_scale: TensorLike,
+    prior_loc: TensorLike = 0.0,
+    prior_log_scale: TensorLike = 0.0,
+) -> tf.Tensor:
     """log q(y) - log p(y) of one sample y of N(loc, scale), for each coordinate.
 
     What a bound of several samples needs in place of `gaussian_kl` (IGR, Eq. 14).
@@ -227,11 +199,4 @@ def gaussian_density_kl(sample, loc, log_scale, prior_loc=0.0, prior_log_scale=0
     )
     standard = (sample - loc) * tf.exp(-log_scale)
     prior_standard = (sample - prior_loc) * tf.exp(-prior_log_scale)
-    return (
-        prior_log_scale - log_scale + 0.5 * (tf.square(prior_standard) - tf.square(standard))
-    )
-
-
-def _log_softmax(logits, axis):
-    working, _ = prepare_logits(logits, axis=axis)
-    return tf.nn.log_softmax(working, axis=axis)
+    return prior_log_scale - log_scale + 0.5 * (tf.square(prior_standard) - tf.square(standard))

@@ -1,23 +1,80 @@
 """log p(x | z) from a decoder's outputs: Bernoulli, Gaussian, categorical."""
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfconcrete._checks import check_number, invalid_type, invalid_value
+from tfconcrete._checks import check_flag, check_number, invalid_type, invalid_value
+from tfconcrete._dtypes import working
+from tfconcrete._typing import TensorLike
+from tfconcrete.objectives.mass import log_probs
+from tfconcrete.relaxations.discretize import one_hot
 
 
 class Likelihood:
     """How a decoder's outputs are read: a log probability of data, and a mean.
 
-    Subclasses implement `_log_prob`, which sums over the axes of the data's dimensions,
-    `mean` and, where the outputs have another shape than the data, `_params_shape`.
+    Subclasses implement `sum_log_prob` and `mean`; `params_shape` and `data_shape` where the
+    outputs have another shape than the data; `data_range` where not every number is data;
+    and `get_config` where they have arguments. Register them with
+    `keras.saving.register_keras_serializable` to save models that use them.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable("example")
+    ... class Laplace(tfc.objectives.Likelihood):
+    ...     "Real data around the decoder's median, with scale 1."
+    ...     name = "laplace"
+    ...
+    ...     def sum_log_prob(self, x, params, axes):
+    ...         return -tf.reduce_sum(tf.abs(x - params) + np.log(2.0), axes)
+    ...
+    ...     def mean(self, params):
+    ...         return params
+    >>> round(float(Laplace().log_prob(tf.zeros([1, 2]), tf.zeros([1, 2]))[0]), 4)
+    -1.3863
     """
 
-    name = None
+    name = "data"
 
-    def log_prob(self, x, params):
+    def sum_log_prob(self, x: tf.Tensor, params: tf.Tensor, axes: list[int]) -> tf.Tensor:
+        """log p(x | params), summed over `axes`: what a subclass defines.
+
+        Args:
+            x: tensor `[batch, ...]`, of the data's own dtype.
+            params: tensor `[..., batch, ...]`, the decoder's outputs, at least float32.
+            axes: list of negative ints, the dimensions of one example.
+
+        Returns:
+            Tensor `[..., batch]`.
+        """
+        raise NotImplementedError(
+            f"Likelihood `{type(self).__name__}` must define `sum_log_prob(x, params, axes)`."
+        )
+
+    def mean(self, params: tf.Tensor) -> tf.Tensor:
+        """The expected data, `[..., batch, ...]`, from the decoder's outputs."""
+        raise NotImplementedError(f"Likelihood `{type(self).__name__}` must define `mean(params)`.")
+
+    def params_shape(self, x_shape: Any) -> Any:
+        """The shape of the decoder's outputs for data of shape `x_shape`."""
+        return x_shape
+
+    def data_shape(self, x_shape: Any) -> Any:
+        """The shape of x without what is only a way of writing one value."""
+        return tuple(x_shape)
+
+    def data_range(self, params_shape: Any) -> Any:
+        """`(lowest, highest, advice)` of the data, None where every number is data.
+
+        Args:
+            params_shape: The shape of the decoder's outputs.
+        """
+        return None
+
+    def log_prob(self, x: tf.Tensor, params: tf.Tensor) -> tf.Tensor:
         """log p(x | params) of each example, summed over its dimensions.
 
         Args:
@@ -28,23 +85,23 @@ class Likelihood:
         Returns:
             Tensor `[..., batch]`, at least float32.
         """
-        params = tf.convert_to_tensor(params)
-        if params.dtype in (tf.float16, tf.bfloat16):
-            params = tf.cast(params, tf.float32)
-        self.check(x.shape, params.shape[params.shape.rank - self._rank(x.shape) :])
-        return self._log_prob(x, params, list(range(1 - len(self._dims(x.shape)), 0)))
+        params = working(params)
+        rank = len(self.params_shape(tuple(x.shape)))
+        self.check(x.shape, params.shape[params.shape.rank - rank :])
+        axes = list(range(1 - len(self.data_shape(x.shape)), 0))
+        return self.sum_log_prob(x, params, axes)
 
-    def num_dims(self, x):
+    def num_dims(self, x: tf.Tensor) -> float | tf.Tensor:
         """How many dimensions an example has: what bits per dimension divide by."""
-        sizes = self._dims(x.shape)[1:]
+        sizes = self.data_shape(x.shape)[1:]
         if None not in sizes:
             return float(math.prod(sizes))
         return tf.cast(tf.reduce_prod(tf.shape(x)[1 : 1 + len(sizes)]), tf.float32)
 
-    def check(self, x_shape, params_shape):
+    def check(self, x_shape: Any, params_shape: Any) -> None:
         """Raises unless the decoder's outputs describe data of this shape."""
         x_shape, params_shape = tuple(x_shape), tuple(params_shape)
-        expected = self._params_shape(x_shape)
+        expected = self.params_shape(x_shape)
         compatible = tf.TensorShape(params_shape[1:]).is_compatible_with(expected[1:])
         if len(expected) != len(params_shape) or not compatible:
             raise ValueError(
@@ -53,21 +110,13 @@ class Likelihood:
                 f"Received: outputs of shape {_text(params_shape)}"
             )
 
-    def _params_shape(self, x_shape):
-        return x_shape
-
-    def _rank(self, x_shape):
-        return len(self._params_shape(tuple(x_shape)))
-
-    def _dims(self, x_shape):
-        """The shape of x without what is only a way of writing one value."""
-        return tuple(x_shape)
-
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
         return {}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "Likelihood":
+        """The likelihood that `get_config` describes."""
         return cls(**config)
 
 
@@ -126,13 +175,16 @@ class Bernoulli(Likelihood):
 
     name = "bernoulli"
 
-    def _log_prob(self, x, logits, axes):
+    def sum_log_prob(self, x: tf.Tensor, logits: tf.Tensor, axes: list[int]) -> tf.Tensor:
         linear = tf.reduce_sum(tf.cast(x, logits.dtype) * logits, axes)
         return linear - sum_softplus(logits, len(axes))
 
-    def mean(self, logits):
+    def mean(self, logits: tf.Tensor) -> tf.Tensor:
         """The probability of 1."""
         return tf.sigmoid(logits)
+
+    def data_range(self, params_shape: Any) -> Any:
+        return 0.0, 1.0, "Scale images of 0 to 255 by 1/255, those of -1 to 1 by (x + 1) / 2"
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -152,21 +204,21 @@ class Gaussian(Likelihood):
 
     name = "gaussian"
 
-    def __init__(self, scale=1.0):
+    def __init__(self, scale: TensorLike = 1.0) -> None:
         self.scale = check_number(scale, "scale", "a positive finite number")
         if self.scale <= 0:
             raise invalid_value("scale", "a positive finite number", scale)
 
-    def _log_prob(self, x, mean, axes):
+    def sum_log_prob(self, x: tf.Tensor, mean: tf.Tensor, axes: list[int]) -> tf.Tensor:
         standard = (tf.cast(x, mean.dtype) - mean) / self.scale
         constant = math.log(self.scale * math.sqrt(2.0 * math.pi))
         return tf.reduce_sum(-0.5 * tf.square(standard) - constant, axes)
 
-    def mean(self, mean):
+    def mean(self, mean: tf.Tensor) -> tf.Tensor:
         """The mean, as the decoder gives it."""
         return mean
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"scale": self.scale}
 
 
@@ -175,7 +227,7 @@ class Categorical(Likelihood):
     """Data of `num_classes` values, from class logits `[batch, ..., num_classes]`.
 
     The data are whole numbers `[batch, ...]` of any dtype, or one-hot vectors of the
-    logits' shape.
+    logits' shape. A number that is no class has a log probability of -inf.
 
     Args:
         one_hot: Whether the data are one-hot.
@@ -190,35 +242,48 @@ class Categorical(Likelihood):
 
     name = "categorical"
 
-    def __init__(self, one_hot=False):
-        self.one_hot = bool(one_hot)
+    def __init__(self, one_hot: bool = False) -> None:
+        self.one_hot = check_flag(one_hot, "one_hot")
 
-    def _log_prob(self, x, logits, axes):
+    def sum_log_prob(self, x: tf.Tensor, logits: tf.Tensor, axes: list[int]) -> tf.Tensor:
+        log_p = log_probs(logits)
         if self.one_hot:
             x = tf.cast(x, logits.dtype)
+            terms = tf.reduce_sum(x * log_p, axis=-1)
         else:
-            x = tf.one_hot(tf.cast(x, tf.int32), logits.shape[-1], dtype=logits.dtype)
-        log_probs = tf.reduce_sum(x * tf.nn.log_softmax(logits, axis=-1), axis=-1)
-        return tf.reduce_sum(log_probs, axes)
+            num_classes = tf.cast(tf.shape(logits)[-1], tf.int32)
+            x = tf.cast(x, tf.int32)
+            chosen = one_hot(x, num_classes, dtype=logits.dtype)
+            known = tf.reduce_sum(chosen, axis=-1) > 0.0
+            terms = tf.reduce_sum(chosen * log_p, axis=-1)
+            terms = tf.where(known, terms, tf.cast(-math.inf, terms.dtype))
+        return tf.reduce_sum(terms, axes)
 
-    def mean(self, logits):
+    def mean(self, logits: tf.Tensor) -> tf.Tensor:
         """The class probabilities."""
         return tf.nn.softmax(logits, axis=-1)
 
-    def _params_shape(self, x_shape):
+    def params_shape(self, x_shape: Any) -> Any:
         return x_shape if self.one_hot else (*x_shape, None)
 
-    def _dims(self, x_shape):
+    def data_shape(self, x_shape: Any) -> Any:
         return tuple(x_shape)[:-1] if self.one_hot else tuple(x_shape)
 
-    def get_config(self):
+    def data_range(self, params_shape: Any) -> Any:
+        if self.one_hot:
+            return 0.0, 1.0, "Give the data one-hot, or `Categorical()` for class numbers"
+        if params_shape[-1] is None:
+            return None
+        return 0, params_shape[-1] - 1, "Number the classes from 0, as many as the decoder has"
+
+    def get_config(self) -> dict[str, Any]:
         return {"one_hot": self.one_hot}
 
 
 LIKELIHOODS = {kind.name: kind for kind in (Bernoulli, Gaussian, Categorical)}
 
 
-def get_likelihood(likelihood):
+def get_likelihood(likelihood: str | Likelihood) -> Likelihood:
     """A likelihood from its name or the object itself.
 
     Args:

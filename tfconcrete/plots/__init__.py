@@ -13,10 +13,13 @@ from tfconcrete.plots.curves import (
     gradient_variance,
 )
 from tfconcrete.plots.images import code_grid, image_grid, reconstructions
+from tfconcrete.plots.numeric import numeric_reports
 from tfconcrete.plots.simplex import simplex_density, simplex_masses, simplex_points
+from tfconcrete.plots.trees import binary_tree
 
 __all__ = [
     "binary_relaxation",
+    "binary_tree",
     "category_usage",
     "class_scatter",
     "code_grid",
@@ -24,6 +27,7 @@ __all__ = [
     "distances",
     "gradient_variance",
     "image_grid",
+    "numeric_reports",
     "reconstructions",
     "simplex_density",
     "simplex_masses",

@@ -2,11 +2,22 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tfconcrete._typing import TensorLike
 
 
 def binary_relaxation(
-    inputs, input_density, outputs, output_density, squash, samples=None, ax=None, title=""
-):
+    inputs: TensorLike,
+    input_density: TensorLike,
+    outputs: TensorLike,
+    output_density: TensorLike,
+    squash: TensorLike,
+    samples: TensorLike | None = None,
+    ax: Axes | None = None,
+    title: str = "",
+) -> Figure:
     """The noisy logit's density below, the squashing curve, and the bit's density beside it.
 
     Args:
@@ -50,8 +61,15 @@ def binary_relaxation(
         if samples is not None:
             counts, edges = np.histogram(samples, bins=40, range=(0, 1), density=True)
             bars = reach / top * np.minimum(counts, top)
-            ax.barh(edges[:-1], bars, left=right, height=1 / 40, align="edge",
-                    color="#c6dbef", linewidth=0)  # fmt: skip
+            ax.barh(
+                edges[:-1],
+                bars,
+                left=right,
+                height=1 / 40,
+                align="edge",
+                color="#c6dbef",
+                linewidth=0,
+            )
         ax.plot(right + width, outputs, color="#08519c", linewidth=1.3)
     ax.axvline(right, color="0.8", linewidth=0.6)
     ax.set(xlim=(left, right + 1.08 * reach), ylim=(-0.65, 1.15), title=title)

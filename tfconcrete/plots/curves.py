@@ -3,11 +3,21 @@
 import matplotlib.patheffects
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tfconcrete._checks import invalid_value
+from tfconcrete._typing import TensorLike
 
 
-def curves(lines, ax=None, title="", xlabel="epoch", ylabel="", logarithmic=False):
+def curves(
+    lines: dict,
+    ax: Axes | None = None,
+    title: str = "",
+    xlabel: str = "epoch",
+    ylabel: str = "",
+    logarithmic: bool = False,
+) -> Figure:
     """One line for each named series.
 
     Args:
@@ -43,7 +53,9 @@ def curves(lines, ax=None, title="", xlabel="epoch", ylabel="", logarithmic=Fals
     return ax.figure
 
 
-def gradient_variance(lines, ax=None, title="gradient variance", xlabel="epoch"):
+def gradient_variance(
+    lines: dict, ax: Axes | None = None, title: str = "gradient variance", xlabel: str = "epoch"
+) -> Figure:
     """Gradient variances of several estimators, on a logarithmic axis (GST, Figure 3).
 
     Args:
@@ -61,7 +73,9 @@ def gradient_variance(lines, ax=None, title="gradient variance", xlabel="epoch")
     return curves(lines, ax, title, xlabel, "variance", logarithmic=True)
 
 
-def category_usage(shares, ax=None, title="how often each class is used"):
+def category_usage(
+    shares: TensorLike, ax: Axes | None = None, title: str = "how often each class is used"
+) -> Figure:
     """The share of each class, one row of cells for each variable; dead classes stand out.
 
     Args:
@@ -79,8 +93,9 @@ def category_usage(shares, ax=None, title="how often each class is used"):
     """
     shares = np.atleast_2d(np.asarray(shares, np.float64))
     if shares.ndim != 2:
-        raise invalid_value("shares", "an array of shape [num_variables, num_classes]",
-                            shares.shape)  # fmt: skip
+        raise invalid_value(
+            "shares", "an array of shape [num_variables, num_classes]", shares.shape
+        )
     if ax is None:
         _, ax = plt.subplots(figsize=(5.0, 3.2), layout="constrained")
     picture = ax.imshow(shares, cmap="Blues", vmin=0.0, aspect="auto")
@@ -93,7 +108,13 @@ def category_usage(shares, ax=None, title="how often each class is used"):
     return ax.figure
 
 
-def distances(samples, ax=None, title="distance to the nearest vertex", bins=60, mark=None):
+def distances(
+    samples: dict[str, TensorLike],
+    ax: Axes | None = None,
+    title: str = "distance to the nearest vertex",
+    bins: int = 60,
+    mark: float | None = None,
+) -> Figure:
     """Histograms of distances, one outline for each named sample (IGR, Figures 1, 5, 12).
 
     Args:
@@ -114,8 +135,15 @@ def distances(samples, ax=None, title="distance to the nearest vertex", bins=60,
         _, ax = plt.subplots(figsize=(5.0, 3.2), layout="constrained")
     top = max(float(np.max(values)) for values in samples.values())
     for label, values in samples.items():
-        ax.hist(np.ravel(values), bins, range=(0, top), density=True, histtype="step", label=label,
-                linewidth=1.4)  # fmt: skip
+        ax.hist(
+            np.ravel(values),
+            bins,
+            range=(0, top),
+            density=True,
+            histtype="step",
+            label=label,
+            linewidth=1.4,
+        )
     if mark is not None:
         ax.axvline(mark, color="0.5", linestyle=":", linewidth=1.0)
     ax.set(title=title, xlabel="Euclidean distance", ylabel="density")
@@ -124,7 +152,14 @@ def distances(samples, ax=None, title="distance to the nearest vertex", bins=60,
     return ax.figure
 
 
-def class_scatter(points, labels, ax=None, title="", xlabel="", ylabel=""):
+def class_scatter(
+    points: TensorLike,
+    labels: TensorLike,
+    ax: Axes | None = None,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+) -> Figure:
     """Points of the plane, one colour for each class, its name at the median point.
 
     Args:
@@ -155,10 +190,16 @@ def class_scatter(points, labels, ax=None, title="", xlabel="", ylabel=""):
         ax.scatter(own[:, 0], own[:, 1], s=7, color=color, alpha=0.55, linewidths=0)
         # Drawn over all points, with a light rim: readable on any colour.
         ax.annotate(
-            str(name), np.median(own, axis=0), ha="center", va="center", fontsize=10,
-            fontweight="bold", color=color, zorder=3,
+            str(name),
+            np.median(own, axis=0),
+            ha="center",
+            va="center",
+            fontsize=10,
+            fontweight="bold",
+            color=color,
+            zorder=3,
             path_effects=[matplotlib.patheffects.withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
+        )
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     return ax.figure

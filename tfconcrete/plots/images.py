@@ -2,8 +2,11 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tfconcrete._checks import invalid_value
+from tfconcrete._typing import TensorLike
 
 
 def _check_images(images, name="images"):
@@ -18,9 +21,7 @@ def _check_images(images, name="images"):
 def _tile(images, rows, columns, gap=1.0):
     """One large picture of `rows` x `columns` images with a thin line between them."""
     height, width = images.shape[1:3]
-    canvas = np.full(
-        [rows * (height + 1) - 1, columns * (width + 1) - 1, *images.shape[3:]], gap
-    )
+    canvas = np.full([rows * (height + 1) - 1, columns * (width + 1) - 1, *images.shape[3:]], gap)
     for index, image in enumerate(images[: rows * columns]):
         top = index // columns * (height + 1)
         left = index % columns * (width + 1)
@@ -35,7 +36,9 @@ def _show(ax, canvas, title):
     return ax.figure
 
 
-def image_grid(images, columns=10, ax=None, title=""):
+def image_grid(
+    images: TensorLike, columns: int = 10, ax: Axes | None = None, title: str = ""
+) -> Figure:
     """Images side by side, in reading order.
 
     Args:
@@ -58,7 +61,12 @@ def image_grid(images, columns=10, ax=None, title=""):
     return _show(ax, _tile(images, rows, columns), title)
 
 
-def reconstructions(originals, reconstructed, ax=None, title="above: data, below: decoded codes"):
+def reconstructions(
+    originals: TensorLike,
+    reconstructed: TensorLike,
+    ax: Axes | None = None,
+    title: str = "above: data, below: decoded codes",
+) -> Figure:
     """Each image above what came back from its code.
 
     Args:
@@ -88,7 +96,13 @@ def reconstructions(originals, reconstructed, ax=None, title="above: data, below
     return _show(ax, _tile(both, 2, columns), title)
 
 
-def code_grid(images, ax=None, title="", row_label="first code", column_label="second code"):
+def code_grid(
+    images: TensorLike,
+    ax: Axes | None = None,
+    title: str = "",
+    row_label: str = "first code",
+    column_label: str = "second code",
+) -> Figure:
     """What every pair of codes decodes to: rows by the first, columns by the second.
 
     Args:
@@ -106,8 +120,9 @@ def code_grid(images, ax=None, title="", row_label="first code", column_label="s
     """
     images = np.asarray(images)
     if images.ndim < 4:
-        raise invalid_value("images", "an array of shape [rows, columns, height, width]",
-                            images.shape)  # fmt: skip
+        raise invalid_value(
+            "images", "an array of shape [rows, columns, height, width]", images.shape
+        )
     rows, columns, height, width = images.shape[:4]
     if ax is None:
         _, ax = plt.subplots(figsize=(0.6 * columns + 0.8, 0.6 * rows + 0.8), layout="constrained")

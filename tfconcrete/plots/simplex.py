@@ -1,10 +1,15 @@
 """Densities, masses and samples on the triangle of three classes."""
 
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 import matplotlib.tri
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tfconcrete._checks import invalid_value
+from tfconcrete._typing import TensorLike
 
 # Class 1 at the lower left, class 2 at the top, class 3 at the lower right.
 _CORNERS = np.array([[0.0, 0.0], [0.5, np.sqrt(3) / 2], [1.0, 0.0]])
@@ -30,7 +35,13 @@ def _check_points(points):
     return points
 
 
-def simplex_density(points, density, ax=None, title="", labels=("1", "2", "3")):
+def simplex_density(
+    points: TensorLike,
+    density: TensorLike,
+    ax: Axes | None = None,
+    title: str = "",
+    labels: Sequence[str] = ("1", "2", "3"),
+) -> Figure:
     """Shades the triangle by a density known at scattered points.
 
     Args:
@@ -61,7 +72,12 @@ def simplex_density(points, density, ax=None, title="", labels=("1", "2", "3")):
     return ax.figure
 
 
-def simplex_masses(probs, ax=None, title="", labels=("1", "2", "3")):
+def simplex_masses(
+    probs: TensorLike | None,
+    ax: Axes | None = None,
+    title: str = "",
+    labels: Sequence[str] = ("1", "2", "3"),
+) -> Figure:
     """A discrete distribution on the vertices: each circle's area is its probability.
 
     Args:
@@ -77,17 +93,22 @@ def simplex_masses(probs, ax=None, title="", labels=("1", "2", "3")):
 
     >>> figure = tfc.plots.simplex_masses([2.0, 0.5, 1.0])
     """
-    probs = _check_points(np.asarray(probs)[None])[0]
-    probs = probs / probs.sum()
+    weights = _check_points(np.asarray(probs)[None])[0]
+    weights = weights / weights.sum()
     ax = _triangle(ax, title, labels, distance=20)
     ax.add_patch(plt.Polygon(_CORNERS, color="#c6dbef", zorder=1))
-    ax.scatter(*_CORNERS.T, s=1600 * probs, facecolor="white", edgecolor="0.2", zorder=4)
-    for corner, probability in zip(_CORNERS, probs, strict=True):
+    ax.scatter(*_CORNERS.T, s=1600 * weights, facecolor="white", edgecolor="0.2", zorder=4)
+    for corner, probability in zip(_CORNERS, weights, strict=True):
         ax.annotate(f"{probability:.2f}", corner, ha="center", va="center", fontsize=7, zorder=5)
     return ax.figure
 
 
-def simplex_points(points, ax=None, title="", labels=("1", "2", "3")):
+def simplex_points(
+    points: TensorLike,
+    ax: Axes | None = None,
+    title: str = "",
+    labels: Sequence[str] = ("1", "2", "3"),
+) -> Figure:
     """Samples as dots on the triangle.
 
     Args:

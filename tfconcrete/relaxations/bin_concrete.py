@@ -4,15 +4,20 @@ Maddison, Mnih & Teh (2017), Appendix B and C.3.2. A binary variable costs one L
 and one sigmoid, a quarter of a two-class softmax.
 """
 
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
-from tfconcrete._checks import check_floating, check_mask, check_temperature, is_number
-from tfconcrete._dtypes import cast, float_at_least_32
+from tfconcrete._checks import check_floating, check_temperature, is_number
+from tfconcrete._dtypes import cast, cast_within, float_at_least_32
+from tfconcrete._floors import above_floor, clip
 from tfconcrete._seeds import as_seed
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.noise import logistic
-from tfconcrete.relaxations.concrete import FLOOR
-from tfconcrete.relaxations.masking import finite, zero_masked
-from tfconcrete.relaxations.temperature import cool
+from tfconcrete.relaxations.cooling import cool, match_temperature
+from tfconcrete.relaxations.discretize import step
+from tfconcrete.relaxations.masking import broadcast_mask, finite, zero_masked
 
 
 def prepare_binary_logits(logits, class_mask=None, cut=True):
@@ -31,14 +36,17 @@ def prepare_binary_logits(logits, class_mask=None, cut=True):
     logits = tf.cast(logits, float_at_least_32(logits.dtype))
     mask = None
     if class_mask is not None:
-        check_mask(class_mask, logits.shape, axis=None)
-        mask = tf.broadcast_to(tf.convert_to_tensor(class_mask), tf.shape(logits))
-        mask.set_shape(logits.shape)
+        mask = broadcast_mask(class_mask, logits, axis=None)
         logits = zero_masked(logits, mask)
     return finite(logits) if cut else logits, mask
 
 
-def logit_bin_concrete(logits, temperature, class_mask=None, seed=None):
+def logit_bin_concrete(
+    logits: TensorLike,
+    temperature: TensorLike,
+    class_mask: TensorLike | None = None,
+    seed: Seed = None,
+) -> tf.Tensor:
     """The logit of a Binary Concrete sample, (logits + Logistic) / temperature (Eq. 26).
 
     Args:
@@ -58,16 +66,21 @@ def logit_bin_concrete(logits, temperature, class_mask=None, seed=None):
     logits = tf.convert_to_tensor(logits)
     working, mask = prepare_binary_logits(logits, class_mask)
     y = _scores(working, temperature, seed)
-    return tf.cast(zero_masked(y, mask), logits.dtype)
+    return cast_within(zero_masked(y, mask), logits.dtype)
 
 
 def _scores(working, temperature, seed):
-    check_temperature(temperature, working.shape)
+    temperature = match_temperature(temperature, working)
     noise = tf.cast(logistic(tf.shape(working), seed), working.dtype)
     return cool(working + noise, temperature)
 
 
-def bin_concrete(logits, temperature, class_mask=None, seed=None):
+def bin_concrete(
+    logits: TensorLike,
+    temperature: TensorLike,
+    class_mask: TensorLike | None = None,
+    seed: Seed = None,
+) -> tf.Tensor:
     """A Binary Concrete sample, sigmoid((logits + Logistic) / temperature) (Eq. 16).
 
     Args:
@@ -92,7 +105,9 @@ def bin_concrete(logits, temperature, class_mask=None, seed=None):
     return tf.cast(zero_masked(tf.sigmoid(y), mask), logits.dtype)
 
 
-def logit_bin_concrete_log_prob(y, temperature, logits):
+def logit_bin_concrete_log_prob(
+    y: TensorLike, temperature: TensorLike, logits: TensorLike
+) -> tf.Tensor:
     """The log density of `logit_bin_concrete` (Appendix C.3.2).
 
     log t + a - 2 softplus(a) with a = logits - t y.
@@ -116,7 +131,7 @@ def logit_bin_concrete_log_prob(y, temperature, logits):
     return tf.math.log(temperature) + a - 2.0 * tf.nn.softplus(a)
 
 
-def bin_concrete_log_prob(x, temperature, logits):
+def bin_concrete_log_prob(x: TensorLike, temperature: TensorLike, logits: TensorLike) -> tf.Tensor:
     """The log density of `bin_concrete` on (0, 1) (Eq. 17), through the logit of x.
 
     x and 1 - x below 1e-30 count as 1e-30; see `concrete_log_prob`.
@@ -135,18 +150,23 @@ def bin_concrete_log_prob(x, temperature, logits):
     True
     """
     x = tf.convert_to_tensor(x)
-    log_x = tf.math.log(tf.maximum(x, FLOOR))
-    log_rest = tf.math.log(tf.maximum(1.0 - x, FLOOR))
+    log_x = tf.math.log(above_floor(x))
+    log_rest = tf.math.log(above_floor(1.0 - x))
     log_density = logit_bin_concrete_log_prob(log_x - log_rest, temperature, logits)
     return log_density - log_x - log_rest
 
 
-def binary_from_quantile(logits, temperature, distribution, seed=None):
+def binary_from_quantile(
+    logits: TensorLike, temperature: TensorLike, distribution: Any, seed: Seed = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The binary construction of Appendix B with any noise instead of the Logistic.
 
     A real random variable Y with quantile function Phi^-1 is moved to
     X = Y - Phi^-1(1 / (1 + alpha)); then P(X > 0) = alpha / (1 + alpha), and
     sigmoid(X / temperature) relaxes the step.
+
+    Logits are cut where 1 / (1 + alpha) reaches 0 or 1 in the distribution's dtype: below
+    -15.9 and above 78.6 in float32. No gradient passes there.
 
     Args:
         logits: float tensor of any shape, log alpha of the state 1.
@@ -167,13 +187,22 @@ def binary_from_quantile(logits, temperature, distribution, seed=None):
     >>> bool(tf.reduce_all((x > 0.5) == (d > 0.5)))
     True
     """
-    check_temperature(temperature)
     check_floating(logits, "logits")
     logits = tf.convert_to_tensor(logits)
-    dtype = distribution.dtype
-    threshold = distribution.quantile(tf.sigmoid(-cast(logits, dtype)))
+    temperature = match_temperature(temperature, logits)
+    dtype = tf.as_dtype(distribution.dtype)
+    limits = np.finfo(dtype.as_numpy_dtype)
+    bounded = clip(cast(logits, dtype), np.log(limits.eps), -0.9 * np.log(limits.tiny))
+    threshold = distribution.quantile(tf.sigmoid(-tf.stop_gradient(bounded)))
+    # A quantile's own gradient overflows far out. With p = sigmoid(-l) its derivative is
+    # -p (1 - p) / density(quantile), which is finite as an exponential of logarithms.
+    # TFP's quantiles are infinite from about 1e-25 on under XLA.
+    reached = tf.math.is_finite(threshold)
+    log_density = distribution.log_prob(zero_masked(threshold, reached))
+    log_slope = -tf.nn.softplus(bounded) - tf.nn.softplus(-bounded) - log_density
+    slope = -tf.stop_gradient(zero_masked(tf.exp(log_slope), reached))
+    threshold = finite(threshold) + slope * (bounded - tf.stop_gradient(bounded))
     noise = distribution.sample(tf.shape(logits), seed=as_seed(seed))
     x = noise - threshold
     relaxed = tf.sigmoid(cool(x, temperature))
-    discrete = tf.stop_gradient(x > 0.0)
-    return tf.cast(relaxed, logits.dtype), tf.cast(discrete, logits.dtype)
+    return tf.cast(relaxed, logits.dtype), tf.cast(step(x), logits.dtype)

@@ -7,15 +7,13 @@ import math
 
 import tensorflow as tf
 
-from tfconcrete._checks import check_temperature
+from tfconcrete._checks import check_axis, check_temperature
 from tfconcrete._dtypes import cast
+from tfconcrete._floors import above_floor, clip, log_floor
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.noise.gumbel import add_gumbel
-from tfconcrete.relaxations.masking import log_floor, prepare_logits, zero_masked
-from tfconcrete.relaxations.temperature import cool
-
-# Coordinates of a simplex sample below this have lost their logarithm to underflow
-# (XLA's log flushes denormals, so float32's smallest normal is no safe floor).
-FLOOR = 1e-30
+from tfconcrete.relaxations.cooling import cool, match_temperature
+from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 
 def perturb(logits, temperature, class_mask=None, axis=-1, seed=None):
@@ -25,11 +23,17 @@ def perturb(logits, temperature, class_mask=None, axis=-1, seed=None):
         `(scores, mask)`, as in `masking.prepare_logits`.
     """
     working, mask = prepare_logits(logits, class_mask, axis)
-    check_temperature(temperature, working.shape)
-    return cool(add_gumbel(working, seed), temperature), mask
+    temperature = match_temperature(temperature, working)
+    return cool(add_gumbel(working, seed), temperature, mask), mask
 
 
-def concrete(logits, temperature, class_mask=None, axis=-1, seed=None):
+def concrete(
+    logits: TensorLike,
+    temperature: TensorLike,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """A Concrete sample, softmax((logits + Gumbel) / temperature) (Eq. 10).
 
     Args:
@@ -54,7 +58,13 @@ def concrete(logits, temperature, class_mask=None, axis=-1, seed=None):
     return tf.cast(zero_masked(tf.nn.softmax(scores, axis=axis), mask), logits.dtype)
 
 
-def exp_concrete(logits, temperature, class_mask=None, axis=-1, seed=None):
+def exp_concrete(
+    logits: TensorLike,
+    temperature: TensorLike,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """The logarithm of a Concrete sample, without underflow (Appendix C.3).
 
     y = (logits + Gumbel) / temperature - logsumexp((logits + Gumbel) / temperature).
@@ -79,14 +89,20 @@ def exp_concrete(logits, temperature, class_mask=None, axis=-1, seed=None):
     logits = tf.convert_to_tensor(logits)
     scores, mask = perturb(logits, temperature, class_mask, axis, seed)
     y = tf.nn.log_softmax(scores, axis=axis)
-    floor = tf.cast(log_floor(logits.dtype), y.dtype)
-    y = tf.maximum(y, floor)
+    floor = log_floor(logits.dtype)
+    y = clip(y, floor, y.dtype.max)
     if mask is not None:
-        y = tf.where(mask, y, floor)
+        y = tf.where(mask, y, tf.cast(floor, y.dtype))
     return tf.cast(y, logits.dtype)
 
 
-def exp_concrete_log_prob(y, temperature, logits, class_mask=None, axis=-1):
+def exp_concrete_log_prob(
+    y: TensorLike,
+    temperature: TensorLike,
+    logits: TensorLike,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+) -> tf.Tensor:
     """log kappa(y), the log density of `exp_concrete` (Appendix C.3).
 
     (n-1)! + (n-1) log t + sum_k a_k - n logsumexp(a) with a = logits - t y, which is
@@ -113,10 +129,14 @@ def exp_concrete_log_prob(y, temperature, logits, class_mask=None, axis=-1):
     """
     check_temperature(temperature)
     y = tf.convert_to_tensor(y)
+    check_axis(axis, y.shape.rank)
     temperature = cast(temperature, y.dtype)
+    if axis >= 0 and y.shape.rank is not None:
+        axis -= y.shape.rank  # counted from the end, it is the temperature's axis too
     logits, mask = prepare_logits(cast(logits, y.dtype) + tf.zeros_like(y), class_mask, axis)
+    y = zero_masked(y, mask)
     log_temperature = tf.math.log(temperature)
-    if temperature.shape.rank != 0:
+    if temperature.shape.rank is None or temperature.shape.rank >= -axis:
         log_temperature = tf.squeeze(log_temperature, axis)
     scores = logits - temperature * y
     if mask is None:
@@ -132,14 +152,16 @@ def exp_concrete_log_prob(y, temperature, logits, class_mask=None, axis=-1):
         log_factorial = tf.math.lgamma(num_classes)
         scores, _ = prepare_logits(scores, mask, axis)
         terms = zero_masked(tf.nn.log_softmax(scores, axis=axis), mask)
-    return (
-        log_factorial
-        + (num_classes - 1.0) * log_temperature
-        + tf.reduce_sum(terms, axis=axis)
-    )
+    return log_factorial + (num_classes - 1.0) * log_temperature + tf.reduce_sum(terms, axis=axis)
 
 
-def concrete_log_prob(x, temperature, logits, class_mask=None, axis=-1):
+def concrete_log_prob(
+    x: TensorLike,
+    temperature: TensorLike,
+    logits: TensorLike,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+) -> tf.Tensor:
     """The log density of `concrete` at `x` (Eq. 11), evaluated through log x.
 
     With respect to Lebesgue measure on the first n-1 coordinates. A coordinate below
@@ -163,7 +185,7 @@ def concrete_log_prob(x, temperature, logits, class_mask=None, axis=-1):
     >>> float(tfc.relaxations.concrete_log_prob(x, 1.0, tf.zeros([2])))
     0.0
     """
-    y = tf.math.log(tf.maximum(x, FLOOR))
+    y = tf.math.log(above_floor(x))
     log_kappa = exp_concrete_log_prob(y, temperature, logits, class_mask, axis)
     if class_mask is not None:
         y = tf.where(class_mask, y, tf.zeros_like(y))

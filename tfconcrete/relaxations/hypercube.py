@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, check_floating, invalid_value
+from tfconcrete._typing import TensorLike
 
 
 def check_power_of_two(num_classes, name="num_classes"):
@@ -14,7 +15,7 @@ def check_power_of_two(num_classes, name="num_classes"):
     return num_classes
 
 
-def hypercube_corners(num_classes):
+def hypercube_corners(num_classes: int) -> np.ndarray:
     """The corner of each class: row k is k in binary, first bit first, 0 as -1.
 
     Args:
@@ -38,7 +39,7 @@ def hypercube_corners(num_classes):
     return (2 * digits - 1).astype(np.float32)
 
 
-def hypercube_code(x):
+def hypercube_code(x: TensorLike) -> tf.Tensor:
     """Maps simplex samples to the hypercube, Y = C X, relaxed or discrete alike.
 
     Args:

@@ -4,59 +4,66 @@ Potapczynski, Loaiza-Ganem & Cunningham (2020), "Invertible Gaussian Reparameter
 Equation numbers are theirs. `tfc.distributions.IGR` has the densities.
 """
 
+import collections
+import math
+
 import tensorflow as tf
 
 from tfconcrete._checks import (
     check_axis,
-    check_choice,
+    check_broadcast,
     check_floating,
     check_mask,
-    check_positive,
-    check_temperature,
-    invalid_type,
     invalid_value,
+    is_number,
 )
 from tfconcrete._dtypes import cast, float_at_least_32
+from tfconcrete._floors import clip
+from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.noise import normal
-from tfconcrete.relaxations.gaussian_argmax import gaussian_argmax_probs
-from tfconcrete.relaxations.interpolation import check_unit_temperature, interpolate
-from tfconcrete.relaxations.masking import FILL, zero_masked
-from tfconcrete.relaxations.stick_breaking import log_stick_breaking
-from tfconcrete.relaxations.temperature import cool
-from tfconcrete.relaxations.truncation import check_precision, truncate
+from tfconcrete.relaxations.masking import zero_masked
+from tfconcrete.relaxations.simplex_transform import SimplexTransform, free_classes
+from tfconcrete.relaxations.transforms import get_transform
+from tfconcrete.relaxations.truncation import Truncation
 
-TRANSFORMS = ("softmax++", "stick_breaking", "interpolation")
+# Parameters beyond these count as these: samples and gradients stay finite numbers, at
+# temperatures from 1e-6 on in float32 too.
+_MAX_LOC = 1e30
+_MAX_LOG_SCALE = 50.0
 
 
 def igr(
-    loc,
-    log_scale,
-    temperature,
-    transform="softmax++",
-    delta=1.0,
-    precision=None,
-    class_mask=None,
-    axis=-1,
-    seed=None,
-):
+    loc: TensorLike,
+    log_scale: TensorLike,
+    temperature: TensorLike,
+    transform: str | SimplexTransform = "softmax++",
+    delta: TensorLike = 1.0,
+    precision: float | None = None,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tf.Tensor:
     """g(loc + exp(log_scale) * Normal, temperature), a point of the simplex (Eq. 16, 17).
 
     Args:
         loc: float tensor `[..., K-1]` (coordinates along `axis`).
-        log_scale: float tensor that broadcasts against `loc`.
-        temperature: positive number or scalar tensor.
+        log_scale: float tensor. It, `loc` and `temperature` broadcast, each member of the
+            result with noise of its own.
+        temperature: positive number or tensor.
         transform: `"softmax++"` (Eq. 21), `"stick_breaking"` (Eq. 24), `"interpolation"`
-            (Eq. 23; temperature at most 1), or a bijector, which is followed by softmax++
-            unless it arrives on the simplex by itself.
+            (Eq. 23; temperature at most 1), a bijector, which is followed by softmax++
+            unless it arrives on the simplex by itself, or a `SimplexTransform`.
         delta: positive number, the weight of the remainder class in softmax++.
         precision: None, or with `"stick_breaking"` the rho in (0, 1) at which each
             sample is cut (Eq. 25).
-        class_mask: boolean, broadcast against the result; True keeps the class.
-        axis: The class axis.
+        class_mask: boolean, broadcast against the result; True keeps the class. A masked
+            class is 0 and without gradient, whatever its `loc` and `log_scale`.
+        axis: The class axis, of the broadcast parameters.
         seed: An int, an int32 `[2]` tensor or a `keras.random.SeedGenerator`.
 
     Returns:
-        Tensor `[..., K]` of the dtype of `loc`; the last class is the remainder.
+        Tensor `[..., K]` of the dtype of `loc`; the last class is the remainder. A row
+        without classes is 0; one with a NaN in a kept parameter is NaN.
 
     Example:
 
@@ -70,16 +77,16 @@ def igr(
 
 
 def igr_and_truncation(
-    loc,
-    log_scale,
-    temperature,
-    transform="softmax++",
-    delta=1.0,
-    precision=None,
-    class_mask=None,
-    axis=-1,
-    seed=None,
-):
+    loc: TensorLike,
+    log_scale: TensorLike,
+    temperature: TensorLike,
+    transform: str | SimplexTransform = "softmax++",
+    delta: TensorLike = 1.0,
+    precision: float | None = None,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+    seed: Seed = None,
+) -> tuple[tf.Tensor, Truncation]:
     """The sample of `igr`, and the `Truncation` behind it (None without `precision`).
 
     Example:
@@ -89,17 +96,23 @@ def igr_and_truncation(
     >>> int(tf.math.count_nonzero(z[:-1])) == int(cut.num_classes)
     True
     """
-    check_igr(temperature, transform, delta, precision)
-    loc, scale, dtype = _working(loc, log_scale, axis)
-    noise = tf.cast(normal(tf.shape(loc), seed), loc.dtype)
-    mask = _last_axis_mask(class_mask, loc, axis)
-    z, truncation = _map(loc + scale * noise, temperature, transform, delta, precision, mask)
-    return tf.cast(_move(z, -1, axis), dtype), truncation
+    map_ = check_igr(temperature, transform, delta, precision)
+    given = _prepare(loc, log_scale, temperature, class_mask, axis)
+    noise = tf.cast(normal(tf.shape(given.loc), seed), given.loc.dtype)
+    y = given.loc + given.scale * noise
+    z = map_.forward(y, given.temperature, delta, given.mask)
+    return given.restore(z), map_.truncation(y, given.mask)
 
 
 def igr_location(
-    loc, temperature, transform="softmax++", delta=1.0, precision=None, class_mask=None, axis=-1
-):
+    loc: TensorLike,
+    temperature: TensorLike,
+    transform: str | SimplexTransform = "softmax++",
+    delta: TensorLike = 1.0,
+    precision: float | None = None,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+) -> tf.Tensor:
     """The noise-free point, g(loc, temperature); arguments and result as in `igr`.
 
     Example:
@@ -107,14 +120,47 @@ def igr_location(
     >>> tfc.relaxations.igr_location(tf.zeros([2]), temperature=0.5).numpy()
     array([0.33333334, 0.33333334, 0.33333334], dtype=float32)
     """
-    check_igr(temperature, transform, delta, precision)
-    loc, _, dtype = _working(loc, 0.0, axis)
-    mask = _last_axis_mask(class_mask, loc, axis)
-    z, _ = _map(loc, temperature, transform, delta, precision, mask)
-    return tf.cast(_move(z, -1, axis), dtype)
+    map_ = check_igr(temperature, transform, delta, precision)
+    given = _prepare(loc, None, temperature, class_mask, axis)
+    return given.restore(map_.forward(given.loc, given.temperature, delta, given.mask))
 
 
-def igr_probs(loc, log_scale, temperature, delta=1.0, class_mask=None, axis=-1):
+def igr_scores(
+    loc: TensorLike,
+    temperature: TensorLike,
+    transform: str | SimplexTransform = "softmax++",
+    delta: TensorLike = 1.0,
+    precision: float | None = None,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+) -> tf.Tensor:
+    """What rounding the noise-free point compares: its class is the argmax of these.
+
+    Fewer ops than `igr_location`, and exact where that has lost a difference. Arguments as
+    in `igr`.
+
+    Returns:
+        Tensor `[..., K]` of at least float32; masked classes are -inf.
+
+    Example:
+
+    >>> tfc.relaxations.igr_scores(tf.constant([1.0, 2.0]), temperature=0.5).numpy()
+    array([1., 2., 0.], dtype=float32)
+    """
+    map_ = check_igr(temperature, transform, delta, precision)
+    given = _prepare(loc, None, temperature, class_mask, axis)
+    scores = map_.scores(given.loc, given.temperature, delta, given.mask)
+    return move_axis(scores, -1, axis)
+
+
+def igr_probs(
+    loc: TensorLike,
+    log_scale: TensorLike,
+    temperature: TensorLike,
+    delta: TensorLike = 1.0,
+    class_mask: TensorLike | None = None,
+    axis: int = -1,
+) -> tf.Tensor:
     """The probability of each class to be the largest of a softmax++ sample.
 
     Exact, by one-dimensional quadrature (`gaussian_argmax_probs`). Arguments as in `igr`.
@@ -128,46 +174,70 @@ def igr_probs(loc, log_scale, temperature, delta=1.0, class_mask=None, axis=-1):
     >>> probs.numpy().round(4)
     array([0.375, 0.375, 0.25 ], dtype=float32)
     """
-    check_igr(temperature, "softmax++", delta, None)
-    loc, scale, dtype = _working(loc, log_scale, axis)
-    threshold = cast(temperature, loc.dtype) * tf.math.log(cast(delta, loc.dtype))
-    mask = _last_axis_mask(class_mask, loc, axis)
-    if mask is not None:
-        loc = tf.where(mask[..., :-1], loc, tf.cast(FILL, loc.dtype))
-        scale = tf.where(mask[..., :-1], scale, tf.ones_like(scale))
-        threshold = tf.where(mask[..., -1], threshold, tf.cast(FILL, loc.dtype))
-    probs = zero_masked(gaussian_argmax_probs(loc, scale, threshold), mask)
-    return tf.cast(_move(probs, -1, axis), dtype)
+    map_ = check_igr(temperature, "softmax++", delta, None)
+    given = _prepare(loc, log_scale, temperature, class_mask, axis)
+    return given.restore(map_.probs(given.loc, given.scale, given.temperature, delta, given.mask))
 
 
 def check_igr(temperature, transform, delta, precision):
-    """What `igr` asks of its options, wherever their values are known."""
-    if isinstance(transform, str):
-        check_choice(transform, "transform", TRANSFORMS)
-    elif not hasattr(transform, "forward"):
-        names = ", ".join(f'"{name}"' for name in TRANSFORMS)
-        raise invalid_type("transform", f"one of {names} or a bijector", transform)
-    if transform == "interpolation":
-        check_unit_temperature(temperature)
-    check_temperature(temperature)
-    check_positive(delta, "delta")
-    if precision is not None:
-        check_precision(precision)
-        if transform != "stick_breaking":
-            raise invalid_value(
-                "precision", 'None, or `transform="stick_breaking"` with it', precision
-            )
+    """The transform, and that `igr` takes its options, wherever their values are known."""
+    map_ = get_transform(transform, precision)
+    map_.check(temperature, delta)
+    return map_
 
 
-def _working(loc, log_scale, axis):
-    """`(loc, scale, dtype)`: working tensors `[..., K-1]`, and the dtype to return to."""
+class _Given(
+    collections.namedtuple("_Given", ["loc", "scale", "temperature", "mask", "dtype", "axis"])
+):
+    """Parameters in working form: of one shape, classes last, masked ones without effect."""
+
+    def restore(self, z):
+        """A result `[..., K]` in the form of the arguments, NaN where a parameter was."""
+        value = self.loc if self.scale is None else self.loc + self.scale
+        bad = tf.reduce_any(tf.math.is_nan(value), -1, keepdims=True)
+        z = zero_masked(tf.where(bad, tf.cast(math.nan, z.dtype), z), self.mask)
+        return tf.cast(move_axis(z, -1, self.axis), self.dtype)
+
+
+def _prepare(loc, log_scale, temperature, class_mask, axis):
     check_floating(loc, "loc")
     loc = tf.convert_to_tensor(loc)
-    dtype = loc.dtype
-    check_axis(axis, loc.shape.rank)
-    loc = tf.cast(loc, float_at_least_32(dtype))
-    scale = tf.exp(cast(log_scale, loc.dtype)) + tf.zeros_like(loc)
-    return _move(loc, axis, -1), _move(scale, axis, -1), dtype
+    dtype, loc = loc.dtype, tf.cast(loc, float_at_least_32(loc.dtype))
+    temperature = cast(temperature, loc.dtype)
+    loc = _broadcast(loc, temperature, "temperature")
+    scale = None
+    if log_scale is not None:
+        if not is_number(log_scale):
+            check_floating(log_scale, "log_scale")
+        log_scale = cast(log_scale, loc.dtype)
+        loc = _broadcast(loc, log_scale, "log_scale")
+        scale = move_axis(_broadcast(log_scale, loc, "loc"), axis, -1)
+    rank = loc.shape.rank
+    axis = check_axis(axis, rank)
+    if temperature.shape.rank != 0:
+        temperature = move_axis(_with_rank(temperature, rank), axis, -1)
+        if temperature.shape[-1] not in (1, None):
+            raise invalid_value("temperature", "a size of 1 along the class axis", temperature)
+    loc = clip(move_axis(loc, axis, -1), -_MAX_LOC, _MAX_LOC)
+    mask = _last_axis_mask(class_mask, loc, axis)
+    loc = zero_masked(loc, free_classes(mask))
+    if scale is not None:
+        scale = zero_masked(scale, free_classes(mask))
+        scale = tf.exp(clip(scale, scale.dtype.min, _MAX_LOG_SCALE))
+    return _Given(loc, scale, temperature, mask, dtype, axis)
+
+
+def _broadcast(x, other, name):
+    """`x` in the common shape of both."""
+    check_broadcast(other.shape, name, x.shape, "loc")
+    same = x.shape == other.shape and x.shape.is_fully_defined()
+    return x if same or other.shape.rank == 0 else x + tf.zeros_like(other)
+
+
+def _with_rank(x, rank):
+    """`x` with leading dimensions of size 1."""
+    missing = tf.ones([rank - x.shape.rank], tf.int32)
+    return x if x.shape.rank == rank else tf.reshape(x, tf.concat([missing, tf.shape(x)], 0))
 
 
 def _last_axis_mask(class_mask, loc, axis):
@@ -179,61 +249,16 @@ def _last_axis_mask(class_mask, loc, axis):
     dims = shape.as_list()
     dims.insert(axis % len(dims), dims.pop())
     check_mask(class_mask, dims, axis)
-    mask = tf.convert_to_tensor(class_mask)
-    missing = len(dims) - mask.shape.rank
-    mask = tf.reshape(mask, tf.concat([tf.ones([missing], tf.int32), tf.shape(mask)], 0))
+    mask = _with_rank(tf.convert_to_tensor(class_mask), len(dims))
     full = tf.concat([tf.shape(loc)[:-1], tf.shape(loc)[-1:] + 1], 0)
-    mask = tf.broadcast_to(_move(mask, axis, -1), full)
+    mask = tf.broadcast_to(move_axis(mask, axis, -1), full)
     mask.set_shape(shape)
     return mask
 
 
-def _move(x, source, destination):
+def move_axis(x, source, destination):
+    """`x` with the axis `source` at `destination`, without an op where that is the same."""
     rank = x.shape.rank
     order = [i for i in range(rank) if i != source % rank]
     order.insert(destination % rank, source % rank)
     return x if order == list(range(rank)) else tf.transpose(x, order)
-
-
-def _map(y, temperature, transform, delta, precision, mask):
-    """`(g(y, temperature), truncation)`, classes last."""
-    free = None if mask is None else mask[..., :-1]
-    if not isinstance(transform, str):
-        z = transform.forward(zero_masked(y, free))
-        if z.shape[-1] == y.shape[-1]:
-            return _softmax(z, temperature, delta, mask), None
-        return _renormalised(z, mask), None
-    if transform == "softmax++":
-        return _softmax(zero_masked(y, free), temperature, delta, mask), None
-    if mask is not None:
-        # A stick of length 0, which takes nothing from those after it.
-        y = tf.where(free, y, tf.cast(FILL, y.dtype))
-    log_w = log_stick_breaking(y)
-    if transform == "interpolation":
-        w = _renormalised(tf.exp(log_w), mask)
-        return zero_masked(interpolate(w, temperature), mask), None
-    truncation = None
-    if precision is not None:
-        truncation = truncate(log_w, precision)
-        remainder = tf.ones_like(truncation.kept[..., :1])
-        kept = tf.concat([truncation.kept, remainder], -1)
-        mask = kept if mask is None else mask & kept
-    return _softmax(tf.exp(log_w[..., :-1]), temperature, delta, mask), truncation
-
-
-def _softmax(y, temperature, delta, mask):
-    """softmax++ with classes masked: exact zeros, and zeros for a row without classes."""
-    scores = cool(y, temperature)
-    remainder = tf.math.log(cast(delta, y.dtype)) + tf.zeros_like(scores[..., :1])
-    scores = tf.concat([scores, remainder], -1)
-    if mask is not None:
-        scores = tf.where(mask, scores, tf.cast(FILL, y.dtype))
-    return zero_masked(tf.nn.softmax(scores, -1), mask)
-
-
-def _renormalised(z, mask):
-    if mask is None:
-        return z
-    z = zero_masked(z, mask)
-    total = tf.reduce_sum(z, -1, keepdims=True)
-    return z / tf.where(total > 0.0, total, tf.ones_like(total))

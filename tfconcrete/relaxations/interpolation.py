@@ -1,30 +1,39 @@
 """Interpolation of a simplex point to its nearest vertex (IGR, Eq. 23)."""
 
-import numpy as np
+import math
+from collections.abc import Callable
+
 import tensorflow as tf
 
-from tfconcrete._checks import check_positive, invalid_value, static_value
 from tfconcrete._dtypes import cast
+from tfconcrete._typing import TensorLike
+from tfconcrete.relaxations.cooling import cool
 from tfconcrete.relaxations.discretize import discretize
-from tfconcrete.relaxations.stick_breaking import stick_breaking
-from tfconcrete.relaxations.temperature import cool
+from tfconcrete.relaxations.masking import zero_masked
+from tfconcrete.relaxations.simplex_transform import floored_log
+from tfconcrete.relaxations.softmax_plus_plus import temperature_log_det
+from tfconcrete.relaxations.stick_breaking import (
+    SticksTransform,
+    log_stick_breaking,
+    stick_breaking,
+    stick_breaking_inverse,
+    stick_breaking_log_det,
+)
 
 
-def check_unit_temperature(temperature, name="temperature"):
+def check_unit_temperature(temperature):
     """A temperature in (0, 1]: above 1 the interpolation leaves the simplex."""
-    check_positive(temperature, name)
-    known = static_value(temperature)
-    if known is not None and np.any(known.astype(np.float64) > 1.0):
-        raise invalid_value(name, "a number in (0, 1] for the interpolation", temperature)
+    InterpolationTransform().check(temperature)
     return temperature
 
 
-def interpolate(w, temperature):
+def interpolate(w: TensorLike, temperature: TensorLike, vertex: Callable = discretize) -> tf.Tensor:
     """t w + (1 - t) P(w), with P(w) the one-hot vector of the largest of the K entries.
 
     Args:
         w: float tensor `[..., K]` on the simplex.
         temperature: number or tensor in (0, 1] that broadcasts against `w`.
+        vertex: The function P.
 
     Returns:
         Tensor `[..., K]` on the simplex, with the same largest entry.
@@ -38,10 +47,10 @@ def interpolate(w, temperature):
     check_unit_temperature(temperature)
     w = tf.convert_to_tensor(w)
     temperature = cast(temperature, w.dtype)
-    return temperature * w + (1.0 - temperature) * discretize(w)
+    return temperature * w + (1.0 - temperature) * vertex(w)
 
 
-def interpolation(y, temperature):
+def interpolation(y: TensorLike, temperature: TensorLike) -> tf.Tensor:
     """Stick-breaking, then interpolation to the nearest vertex (IGR, Eq. 23).
 
     Args:
@@ -59,7 +68,7 @@ def interpolation(y, temperature):
     return interpolate(stick_breaking(y), temperature)
 
 
-def interpolate_inverse(z, temperature):
+def interpolate_inverse(z: TensorLike, temperature: TensorLike) -> tf.Tensor:
     """w from z: (z_j / t) for all but the largest, which takes what is left.
 
     The largest entry is read off the others, because (z - (1 - t)) / t loses log10(1/t)
@@ -83,3 +92,48 @@ def interpolate_inverse(z, temperature):
     top = discretize(z)
     others = cool(z * (1.0 - top), temperature)
     return others + top * (1.0 - tf.reduce_sum(others, -1, keepdims=True))
+
+
+class InterpolationTransform(SticksTransform):
+    """`"interpolation"`: stick-breaking, then towards the nearest vertex (Eq. 23).
+
+    For t < 1 the image is K separate pieces of the simplex, one around each vertex.
+    """
+
+    name = "interpolation"
+    max_temperature = 1.0
+
+    def __init__(self, vertex=discretize):
+        self._vertex = vertex
+
+    def parameters(self, num_free):
+        return ("temperature",)
+
+    def forward(self, y, temperature, delta=1.0, mask=None):
+        w = super().forward(y, mask=mask)
+        return zero_masked(interpolate(w, temperature, self._vertex), mask)
+
+    def smoothed(self, sharpness):
+        def slope(w):
+            return tf.nn.softmax(sharpness * floored_log(w), -1)
+
+        return InterpolationTransform(slope)
+
+    def forward_log_det(self, y, temperature, delta=1.0):
+        return _log_det(log_stick_breaking(y), temperature)
+
+    def inverse(self, z, temperature, delta=1.0):
+        return stick_breaking_inverse(floored_log(interpolate_inverse(z, temperature)))
+
+    def inverse_log_det(self, z, temperature, delta=1.0):
+        w = interpolate_inverse(z, temperature)
+        # In the image the largest entry of z is the largest stick too, up to rounding.
+        tolerance = 1e-12 if z.dtype == tf.float64 else 1e-5
+        top = tf.reduce_sum(w * discretize(z), -1)
+        inside = top >= tf.reduce_max(w, -1) - tolerance
+        log_det = _log_det(floored_log(w), temperature)
+        return tf.where(inside, -log_det, tf.cast(-math.inf, z.dtype))
+
+
+def _log_det(log_w, temperature):
+    return stick_breaking_log_det(log_w) + temperature_log_det(log_w, temperature)

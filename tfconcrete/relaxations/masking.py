@@ -13,15 +13,7 @@ from tfconcrete._checks import (
     check_num_classes,
 )
 from tfconcrete._dtypes import float_at_least_32
-
-# A logit that no class with a chance ever has, finite so that gradients stay numbers.
-# exp(FILL / temperature) is exactly 0 for every temperature below 1e6.
-FILL = -1e9
-
-
-def log_floor(dtype):
-    """What stands for log 0 in `dtype`: finite, and its exp is exactly 0."""
-    return -6.5e4 if dtype == tf.float16 else FILL
+from tfconcrete._floors import FILL, clip
 
 
 def prepare_logits(logits, class_mask=None, axis=-1):
@@ -30,7 +22,8 @@ def prepare_logits(logits, class_mask=None, axis=-1):
     Three things happen: half precision becomes float32; masked classes get `FILL`; and
     each row is shifted (with no gradient) so that its largest kept logit is 0, which
     changes no probability but lets noise be added at full resolution however large the
-    logits are. An infinite logit acts as a very large finite one.
+    logits are. An infinite logit acts as the largest finite one (a row of -inf is
+    uniform), and a NaN stays.
 
     Args:
         logits: float tensor `[..., num_classes]` (classes along `axis`).
@@ -46,32 +39,48 @@ def prepare_logits(logits, class_mask=None, axis=-1):
     check_axis(axis, logits.shape.rank)
     check_num_classes(logits.shape, axis)
     logits = tf.cast(logits, float_at_least_32(logits.dtype))
-    mask = None
-    if class_mask is not None:
-        check_mask(class_mask, logits.shape, axis)
-        mask = tf.broadcast_to(tf.convert_to_tensor(class_mask), tf.shape(logits))
-        mask.set_shape(logits.shape)
-        logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
-    top = tf.reduce_max(tf.stop_gradient(logits), axis=axis, keepdims=True)
-    logits = finite(logits - tf.clip_by_value(top, FILL, -FILL), high=0.0)
-    if mask is not None:
-        # Again, since a row whose kept logits are all as low as FILL has moved up.
-        logits = tf.where(mask, logits, tf.cast(FILL, logits.dtype))
-    return logits, mask
+    if class_mask is None:
+        return _below_the_largest(logits, axis), None
+    mask = broadcast_mask(class_mask, logits, axis)
+    logits = _below_the_largest(tf.where(mask, logits, logits.dtype.min), axis)
+    return tf.where(mask, logits, tf.cast(FILL, logits.dtype)), mask
 
 
-def finite(logits, high=-FILL):
-    """Logits cut to `[FILL, high]`, for infinite ones. The gradient passes.
+def _below_the_largest(logits, axis):
+    """Each row minus its largest entry, from `FILL` to 0. The gradient passes.
 
     Whatever reads logits that far out is saturated, and its gradient is 0 already; the
-    cut's own gradient would cost three passes over the logits.
+    cuts' own gradients would cost three passes each.
     """
 
     @tf.custom_gradient
+    def shift(logits):
+        # Cuts by one op: a minimum or maximum of two loses a NaN under XLA on CPU.
+        top = bounded(tf.reduce_max(logits, axis=axis, keepdims=True))
+        return clip(bounded(logits) - top, FILL, 0.0), lambda upstream: upstream
+
+    def bounded(x):
+        return clip(x, x.dtype.min, x.dtype.max)
+
+    return shift(logits)
+
+
+def finite(logits):
+    """Logits cut to `[FILL, -FILL]`, for infinite ones. The gradient passes."""
+
+    @tf.custom_gradient
     def cut(logits):
-        return tf.clip_by_value(logits, FILL, high), lambda upstream: upstream
+        return clip(logits, FILL, -FILL), lambda upstream: upstream
 
     return cut(logits)
+
+
+def broadcast_mask(class_mask, logits, axis):
+    """Checks a mask and gives it the shape of `logits`; `axis` is None for binary units."""
+    check_mask(class_mask, logits.shape, axis)
+    mask = tf.broadcast_to(tf.convert_to_tensor(class_mask), tf.shape(logits))
+    mask.set_shape(logits.shape)
+    return mask
 
 
 def zero_masked(value, mask):

@@ -9,6 +9,8 @@ import math
 import tensorflow as tf
 
 from tfconcrete._dtypes import cast
+from tfconcrete._floors import FLOOR
+from tfconcrete._typing import TensorLike
 
 # softplus(x + _SHIFT) - 1 is 0 at x = 0: a flow with u = 0 is the identity.
 _SHIFT = math.log(math.e - 1.0)
@@ -32,7 +34,9 @@ def constrained_direction(u, w):
     return u + move[..., tf.newaxis] * w, tf.where(positive, allowed, 0.0)
 
 
-def planar_flow(y, u, w, b):
+def planar_flow(
+    y: TensorLike, u: TensorLike, w: TensorLike, b: TensorLike
+) -> tuple[tf.Tensor, tf.Tensor]:
     """One planar flow and its log-determinant.
 
     Args:
@@ -58,7 +62,7 @@ def planar_flow(y, u, w, b):
     return y + u_hat * activation[..., tf.newaxis], log_det
 
 
-def planar_flow_inverse(z, u, w, b):
+def planar_flow_inverse(z: TensorLike, u: TensorLike, w: TensorLike, b: TensorLike) -> tf.Tensor:
     """The y with f(y) = z, by a safeguarded scalar root search.
 
     With a = w.y, w.z = a + (w.u_hat) tanh(a + b) is increasing in a, and its root is
@@ -93,7 +97,7 @@ def planar_flow_inverse(z, u, w, b):
 def _derivative(a, slope, b):
     activation = tf.tanh(a + b)
     derivative = 1.0 + slope * (1.0 - activation) * (1.0 + activation)
-    return tf.maximum(derivative, derivative.dtype.as_numpy_dtype(1e-30))
+    return tf.maximum(derivative, derivative.dtype.as_numpy_dtype(FLOOR))
 
 
 def _solve(target, slope, b):

@@ -6,14 +6,30 @@ the simplex.) Everything is a sum of logarithms, and the remainder is the produc
 1 - u_i, never `1 - sum`.
 """
 
+import math
+
 import tensorflow as tf
 
 from tfconcrete._dtypes import cast
-from tfconcrete.relaxations.concrete import FLOOR
-from tfconcrete.relaxations.masking import FILL
+from tfconcrete._floors import FILL, FLOOR
+from tfconcrete._typing import TensorLike
+from tfconcrete.relaxations.simplex_transform import (
+    SimplexTransform,
+    floored_log,
+    free_classes,
+    mask_scores,
+    on_kept_classes,
+)
+from tfconcrete.relaxations.softmax_plus_plus import (
+    SoftmaxTransform,
+    log_softmax_plus_plus,
+    softmax_plus_plus_log_det,
+    threshold,
+    with_remainder,
+)
 
 
-def log_stick_breaking(y):
+def log_stick_breaking(y: TensorLike) -> tf.Tensor:
     """log of `stick_breaking`, exact where a stick underflows.
 
     Args:
@@ -29,12 +45,14 @@ def log_stick_breaking(y):
     array([-1., -2., -2.], dtype=float32)
     """
     y = tf.convert_to_tensor(y)
-    log_left = tf.math.log_sigmoid(-y)
-    sticks = tf.math.log_sigmoid(y) + tf.cumsum(log_left, axis=-1, exclusive=True)
-    return tf.concat([sticks, tf.reduce_sum(log_left, axis=-1, keepdims=True)], -1)
+    nothing = tf.zeros_like(y[..., :1])
+    # What the classes before each one left. (TF.js knows no negative axis here.)
+    left = tf.concat([nothing, tf.math.log_sigmoid(-y)], -1)
+    axis = -1 if y.shape.rank is None else y.shape.rank - 1
+    return tf.concat([tf.math.log_sigmoid(y), nothing], -1) + tf.cumsum(left, axis=axis)
 
 
-def stick_breaking(y):
+def stick_breaking(y: TensorLike) -> tf.Tensor:
     """w_k = sigmoid(y_k) prod_{i<k} sigmoid(-y_i), and the remainder (IGR, Eq. 22).
 
     Args:
@@ -51,7 +69,7 @@ def stick_breaking(y):
     return tf.exp(log_stick_breaking(y))
 
 
-def stick_breaking_inverse(log_w):
+def stick_breaking_inverse(log_w: TensorLike) -> tf.Tensor:
     """y_k = log w_k - log(sum_{j>k} w_j), from the logarithm of the sticks.
 
     Args:
@@ -88,7 +106,7 @@ def _log_cumsum_from_end(x):
     return x
 
 
-def stick_breaking_log_det(log_w):
+def stick_breaking_log_det(log_w: TensorLike) -> tf.Tensor:
     """log |dw/dy| over the first K-1 coordinates.
 
     The Jacobian is triangular with w_k (1 - u_k) on its diagonal, and the product of all
@@ -128,3 +146,102 @@ def sticks_from_softmax(z, temperature, delta=1.0):
     ratio = tf.math.log(tf.stop_gradient(z[..., :-1] / z[..., -1:]))
     log_ratio = ratio + (difference - tf.stop_gradient(difference))
     return cast(temperature, z.dtype) * (log_ratio + tf.math.log(cast(delta, z.dtype)))
+
+
+def masked_log_sticks(y, mask):
+    """`log_stick_breaking`, in which a masked class takes nothing from those after it."""
+    free = free_classes(mask)
+    return log_stick_breaking(y if free is None else tf.where(free, y, tf.cast(FILL, y.dtype)))
+
+
+class SticksTransform(SimplexTransform):
+    """Stick-breaking alone, with no temperature (Eq. 22)."""
+
+    def parameters(self, num_free):
+        return ()
+
+    def forward(self, y, temperature=1.0, delta=1.0, mask=None):
+        return on_kept_classes(masked_log_sticks(y, mask), mask)
+
+    def scores(self, y, temperature=1.0, delta=1.0, mask=None):
+        return mask_scores(masked_log_sticks(y, mask), mask)
+
+    def start(self, probs):
+        return stick_breaking_inverse(tf.math.log(probs))
+
+    def forward_log_det(self, y, temperature=1.0, delta=1.0):
+        return stick_breaking_log_det(log_stick_breaking(y))
+
+    def inverse(self, z, temperature=1.0, delta=1.0):
+        return stick_breaking_inverse(floored_log(z))
+
+    def inverse_log_det(self, z, temperature=1.0, delta=1.0):
+        return -stick_breaking_log_det(floored_log(z))
+
+
+class StickBreakingTransform(SoftmaxTransform):
+    """`"stick_breaking"`: softmax++ of the first K-1 sticks (Eq. 24).
+
+    Sticks lie in (0, 1) and sum to less than 1, so the image is a part of the simplex. The
+    inverse reads them off the ratios z_k / z_K, to about the machine epsilon times the
+    temperature: a stick below the epsilon (1.2e-7 in float32) counts as the epsilon.
+    """
+
+    name = "stick_breaking"
+    has_exact_probs = False
+
+    def remainder_wins(self, delta):
+        return delta > 1.0
+
+    def inner(self, y, mask=None):
+        return tf.exp(masked_log_sticks(y, mask)[..., :-1]), mask
+
+    def scores(self, y, temperature, delta=1.0, mask=None):
+        # Sticks by their logarithms, which do not underflow. A threshold of 0 or less is
+        # below them all.
+        bar = threshold(temperature, delta, y.dtype)
+        bar = tf.where(bar > 0.0, tf.math.log(tf.maximum(bar, FLOOR)), y.dtype.min)
+        log_w = masked_log_sticks(y, mask)
+        return mask_scores(with_remainder(log_w[..., :-1], bar), mask)
+
+    start = SticksTransform.start
+
+    def forward_log_det(self, y, temperature, delta=1.0):
+        log_w = log_stick_breaking(y)
+        log_z = log_softmax_plus_plus(tf.exp(log_w[..., :-1]), temperature, delta)
+        return stick_breaking_log_det(log_w) + softmax_plus_plus_log_det(log_z, temperature)
+
+    def inverse(self, z, temperature, delta=1.0):
+        return stick_breaking_inverse(self._log_sticks(z, temperature, delta))
+
+    def inverse_log_det(self, z, temperature, delta=1.0):
+        log_det = stick_breaking_log_det(self._log_sticks(z, temperature, delta))
+        log_det += softmax_plus_plus_log_det(floored_log(z), temperature)
+        inside = self._in_image(z, temperature, delta)
+        return tf.where(inside, -log_det, tf.cast(-math.inf, z.dtype))
+
+    def _sticks(self, z, temperature, delta):
+        """The sticks with their remainder, `[..., K]`, before any floor."""
+        sticks = sticks_from_softmax(z, temperature, delta)
+        return tf.concat([sticks, 1.0 - tf.reduce_sum(sticks, -1, keepdims=True)], -1)
+
+    def _log_sticks(self, z, temperature, delta):
+        return tf.math.log(tf.maximum(self._sticks(z, temperature, delta), epsilon(z.dtype)))
+
+    def _in_image(self, z, temperature, delta):
+        """False where a stick is negative by more than rounding explains."""
+        sticks = self._sticks(z, temperature, delta)
+        valid = tf.reduce_all(sticks >= -stick_error(z, temperature), -1)
+        # Where z has lost a coordinate, its sticks are not known well enough to say.
+        return valid | tf.reduce_any(z < FLOOR, -1)
+
+
+def epsilon(dtype):
+    """The spacing of numbers at 1."""
+    return 2.0**-52 if dtype == tf.float64 else 2.0**-23
+
+
+def stick_error(z, temperature):
+    """What rounding can explain in sums of sticks that were read off z; `[..., 1]`."""
+    num_classes = tf.cast(tf.shape(z)[-1], z.dtype)
+    return 16.0 * epsilon(z.dtype) * num_classes * tf.maximum(cast(temperature, z.dtype), 1.0)

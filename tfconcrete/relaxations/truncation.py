@@ -10,14 +10,23 @@ them a sample keeps.
 """
 
 import collections
+import math
 
 import tensorflow as tf
 
 from tfconcrete._checks import check_number, invalid_value
 from tfconcrete._dtypes import cast
-from tfconcrete.relaxations.masking import FILL
-from tfconcrete.relaxations.stick_breaking import log_stick_breaking, sticks_from_softmax
-from tfconcrete.relaxations.temperature import cool
+from tfconcrete._floors import FILL, FLOOR
+from tfconcrete._typing import TensorLike
+from tfconcrete.relaxations.softmax_plus_plus import class_scores
+from tfconcrete.relaxations.stick_breaking import (
+    StickBreakingTransform,
+    epsilon,
+    log_stick_breaking,
+    masked_log_sticks,
+    stick_error,
+    sticks_from_softmax,
+)
 
 Truncation = collections.namedtuple("Truncation", ["kept", "mass", "num_classes"])
 Truncation.__doc__ = """Where samples were cut, and what that cost.
@@ -38,12 +47,16 @@ def check_precision(precision):
     return precision
 
 
-def truncate(log_w, precision):
+def truncate(
+    log_w: TensorLike, precision: float | None, class_mask: TensorLike | None = None
+) -> Truncation:
     """Keeps class k while the sticks before it sum to at most `precision` (Eq. 25).
 
     Args:
         log_w: float tensor `[..., K]`, the logarithm of the sticks and the remainder.
         precision: rho, in (0, 1).
+        class_mask: None, or a boolean tensor `[..., K]`; False for classes that are not
+            there, whose sticks are of length 0 and which no sample keeps.
 
     Returns:
         A `Truncation`.
@@ -60,17 +73,23 @@ def truncate(log_w, precision):
     w = tf.exp(log_w)
     # What is left before class k, summed from the tail, where it is exact however small,
     # and compared there: sum_{i<k} w_i <= rho is left_k >= 1 - rho.
-    left = tf.cumsum(w, axis=-1, reverse=True)[..., :-1]
-    kept = left >= 1.0 - precision
+    axis = -1 if w.shape.rank is None else w.shape.rank - 1
+    left = tf.cumsum(w, axis=axis, reverse=True)[..., :-1]
+    kept = ~(left < 1.0 - precision)  # and where it is NaN, so that the sample is NaN
+    if class_mask is not None:
+        kept &= tf.convert_to_tensor(class_mask)[..., :-1]
     cut = tf.where(kept, tf.zeros_like(left), w[..., :-1])
     return Truncation(
         kept=kept,
         mass=tf.reduce_sum(cut, -1) + w[..., -1],
-        num_classes=tf.reduce_sum(tf.cast(kept, tf.int32), -1),
+        # Counted in floats: int32 sums run on the host of a GPU.
+        num_classes=tf.cast(tf.reduce_sum(tf.cast(kept, tf.float32), -1), tf.int32),
     )
 
 
-def truncated_stick_breaking(y, temperature, delta=1.0, precision=0.99):
+def truncated_stick_breaking(
+    y: TensorLike, temperature: TensorLike, delta: TensorLike = 1.0, precision: float | None = 0.99
+) -> tuple[tf.Tensor, Truncation]:
     """softmax++ of the sticks that `truncate` keeps; exact zeros for the others.
 
     A stick depends on its own and earlier coordinates of `y` alone, so gradients reach
@@ -93,55 +112,85 @@ def truncated_stick_breaking(y, temperature, delta=1.0, precision=0.99):
     >>> z.numpy().round(3)
     array([0.918, 0.075, 0.   , 0.   , 0.   , 0.006], dtype=float32)
     """
-    log_w = log_stick_breaking(y)
-    cut = truncate(log_w, precision)
-    return tf.exp(_log_softmax_of_kept(log_w, cut.kept, temperature, delta)), cut
+    transform, y = TruncatedTransform(precision), tf.convert_to_tensor(y)
+    return transform.forward(y, temperature, delta), transform.truncation(y)
 
 
-def truncated_inverse(z, kept, temperature, delta=1.0):
-    """The coordinates of `y` behind the kept classes of a truncated sample.
+class TruncatedTransform(StickBreakingTransform):
+    """`"stick_breaking"` with a `precision`: softmax++ of the sticks that are kept.
 
-    Args:
-        z: float tensor `[..., K]`, an image of `truncated_stick_breaking`.
-        kept: boolean tensor `[..., K-1]`, the classes it keeps.
-        temperature, delta: as in `truncated_stick_breaking`.
-
-    Returns:
-        Tensor `[..., K-1]`, 0 for the classes that are not kept.
-    """
-    z = tf.convert_to_tensor(z)
-    epsilon = 2.0**-52 if z.dtype == tf.float64 else 2.0**-23
-    w = sticks_from_softmax(z, temperature, delta)
-    w = tf.where(kept, tf.maximum(w, epsilon), 0.0)
-    left = tf.maximum(1.0 - tf.cumsum(w, axis=-1), epsilon)
-    return tf.where(kept, tf.math.log(tf.where(kept, w, 1.0) / left), 0.0)
-
-
-def truncated_log_det(y, kept, temperature, delta=1.0):
-    """log |dz/dy| over the kept coordinates.
-
-    The sum of that of the sticks, prod w_k (1 - u_k), and of softmax++, the product of
-    z_k / t and of the remainder, all over the kept classes.
+    An image lies in one of K-1 strata, that of the samples that keep n classes. Densities
+    are with respect to Lebesgue measure on the n kept coordinates of z, and the integrals
+    over the strata sum to 1.
 
     Args:
-        y: float tensor `[..., K-1]`; only the kept coordinates are read.
-        kept: boolean tensor `[..., K-1]`.
-        temperature, delta: as in `truncated_stick_breaking`.
-
-    Returns:
-        Tensor `[...]`.
+        precision: rho, in (0, 1).
     """
-    y = tf.where(kept, tf.convert_to_tensor(y), 0.0)
-    log_w = log_stick_breaking(y)
-    log_z = _log_softmax_of_kept(log_w, kept, temperature, delta)
+
+    def __init__(self, precision):
+        self.precision = check_precision(precision)
+
+    def get_config(self):
+        return {"precision": self.precision}
+
+    def truncation(self, y, mask=None):
+        return truncate(masked_log_sticks(y, mask), self.precision, mask)
+
+    def inner(self, y, mask=None):
+        return super().inner(y, mask)[0], self._kept(y, mask)
+
+    def scores(self, y, temperature, delta=1.0, mask=None):
+        return super().scores(y, temperature, delta, self._kept(y, mask))
+
+    def _kept(self, y, mask):
+        """The mask `[..., K]` of what is neither masked nor cut."""
+        kept = self.truncation(y, mask).kept
+        remainder = tf.ones_like(kept[..., :1]) if mask is None else mask[..., -1:]
+        return tf.concat([kept, remainder], -1)
+
+    def sample_log_prob(self, y, log_prob, temperature, delta=1.0):
+        return _log_prob(y, self.truncation(y).kept, log_prob, temperature, delta)
+
+    def log_prob(self, z, log_prob_of, temperature, delta=1.0):
+        kept = z[..., :-1] > 0.0
+        sticks = tf.where(kept, sticks_from_softmax(z, temperature, delta), 0.0)
+        smallest = epsilon(z.dtype)
+        w = tf.where(kept, tf.maximum(sticks, smallest), 0.0)
+        left = tf.maximum(1.0 - tf.cumsum(w, axis=-1), smallest)
+        y = tf.where(kept, tf.math.log(tf.where(kept, w, 1.0) / left), 0.0)
+        log_prob = _log_prob(y, kept, log_prob_of(y), temperature, delta)
+        # Where z has lost its remainder, its sticks are not known well enough to say.
+        inside = self._in_support(sticks, kept, stick_error(z, temperature))
+        return tf.where(inside | (z[..., -1] < FLOOR), log_prob, tf.cast(-math.inf, z.dtype))
+
+    def _in_support(self, sticks, kept, error):
+        """Whether these are the sticks that `truncate` would keep, up to rounding.
+
+        The first n of them, at least one: positive, their sum less than 1 and, unless all
+        are kept, above rho, which the sum without the last is not.
+        """
+        before = tf.cumsum(sticks, axis=-1, exclusive=True)
+        total = tf.reduce_sum(sticks, -1)
+        error_total = error[..., 0] if error.shape.rank else error
+        ordered = tf.reduce_all(kept[..., :-1] | ~kept[..., 1:], -1) & kept[..., 0]
+        fitting = (sticks >= -error) & (before <= self.precision + error)
+        passed = (total > self.precision - error_total) | kept[..., -1]
+        within = tf.reduce_all(fitting | ~kept, -1) & (total < 1.0 + error_total)
+        return ordered & passed & within
+
+
+def _log_prob(y, kept, log_prob, temperature, delta):
+    """The log density at the image of y, from that of the kept coordinates of y.
+
+    The determinant is that of the sticks, prod w_k (1 - u_k), times that of softmax++, the
+    product of z_k / t and of the remainder, all over the kept classes.
+    """
+    y = tf.where(kept, y, 0.0)
+    log_w = log_stick_breaking(y)[..., :-1]
+    sticks = tf.exp(tf.where(kept, log_w, 0.0))
+    scores = class_scores(sticks, temperature, delta)
+    everywhere = tf.concat([kept, tf.ones_like(kept[..., :1])], -1)
+    log_z = tf.nn.log_softmax(tf.where(everywhere, scores, tf.cast(FILL, y.dtype)), -1)
     log_temperature = tf.math.log(cast(temperature, y.dtype))
-    terms = log_w[..., :-1] + tf.math.log_sigmoid(-y) + log_z[..., :-1] - log_temperature
-    return tf.reduce_sum(tf.where(kept, terms, 0.0), -1) + log_z[..., -1]
-
-
-def _log_softmax_of_kept(log_w, kept, temperature, delta):
-    sticks = tf.where(kept, log_w[..., :-1], tf.zeros_like(log_w[..., :-1]))
-    scores = cool(tf.exp(sticks), temperature)
-    scores = tf.where(kept, scores, tf.cast(FILL, scores.dtype))
-    log_delta = tf.math.log(cast(delta, log_w.dtype)) + tf.zeros_like(scores[..., :1])
-    return tf.nn.log_softmax(tf.concat([scores, log_delta], -1), axis=-1)
+    log_det = log_w + tf.math.log_sigmoid(-y) + log_z[..., :-1] - log_temperature
+    return tf.reduce_sum(tf.where(kept, log_prob - log_det, 0.0), -1) - log_z[..., -1]

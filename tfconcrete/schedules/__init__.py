@@ -1,6 +1,6 @@
 """Temperature schedules: pure functions of the step, serialisable (stage 3)."""
 
-from tfconcrete.schedules.schedules import (
+from tfconcrete.schedules.schedule import (
     Constant,
     ExponentialAnnealing,
     MixedTemperature,

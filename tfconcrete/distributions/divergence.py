@@ -1,17 +1,10 @@
-"""KL divergences for `DistributionSample`: closed form, or Monte Carlo in log space."""
+"""KL divergences of TFP distributions: closed form, or Monte Carlo in log space."""
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
-from tfconcrete.relaxations import (
-    exp_concrete,
-    exp_concrete_log_prob,
-    logit_bin_concrete,
-    logit_bin_concrete_log_prob,
-)
-
-tfb = tfp.bijectors
-tfd = tfp.distributions
+from tfconcrete.objectives.kl import bin_concrete_density_kl, concrete_density_kl
+from tfconcrete.relaxations import exp_concrete, logit_bin_concrete
 
 
 def closed_form_kl(q, prior):
@@ -42,9 +35,7 @@ def monte_carlo_kl(q, prior, num_samples, seed):
     if isinstance(q, tfd.Independent) and isinstance(prior, tfd.Independent):
         last = [tf.get_static_value(d.reinterpreted_batch_ndims) for d in (q, prior)]
         if last[0] is not None and last[0] == last[1]:
-            samples, ratios = monte_carlo_kl(
-                q.distribution, prior.distribution, num_samples, seed
-            )
+            samples, ratios = monte_carlo_kl(q.distribution, prior.distribution, num_samples, seed)
             return samples, tf.reduce_sum(ratios, list(range(-int(last[0]), 0)))
     both = _relaxed_parameters(q), _relaxed_parameters(prior)
     if all(both) and both[0][0] == both[1][0]:
@@ -59,8 +50,7 @@ def _relaxed_parameters(d):
         return 1, d.temperature, d.distribution.logits_parameter()
     if isinstance(d, tfd.RelaxedBernoulli):
         return 0, d.temperature, d.logits_parameter()
-    relaxed = all(hasattr(d, name) for name in ("temperature", "logits_parameter", "discrete"))
-    if not relaxed or is_real(d) or is_log(d):
+    if getattr(d, "event_space", None) != "simplex" or not hasattr(d, "logits_parameter"):
         return None
     return d.event_shape.rank, d.temperature, d.logits_parameter()
 
@@ -72,29 +62,12 @@ def _relaxed_samples(q, q_parameters, prior_parameters, num_samples, seed):
     logits = tf.broadcast_to(q_logits, shape)
     if rank == 0:
         y = logit_bin_concrete(logits, q_temperature, seed=seed)
-        log_q = logit_bin_concrete_log_prob(y, q_temperature, q_logits)
-        log_prior = logit_bin_concrete_log_prob(y, prior_temperature, prior_logits)
-        return tf.sigmoid(y), log_q - log_prior
+        return tf.sigmoid(y), bin_concrete_density_kl(
+            y, q_logits, prior_logits, q_temperature, prior_temperature
+        )
     q_temperature = tf.convert_to_tensor(q_temperature)[..., tf.newaxis]
     prior_temperature = tf.convert_to_tensor(prior_temperature)[..., tf.newaxis]
     y = exp_concrete(logits, q_temperature, seed=seed)
-    log_q = exp_concrete_log_prob(y, q_temperature, q_logits)
-    log_prior = exp_concrete_log_prob(y, prior_temperature, prior_logits)
-    return tf.exp(y), log_q - log_prior
-
-
-def _event_bijector(d):
-    # Only asked of this package's distributions: TFP's simplex bijectors cannot be built
-    # with every NumPy.
-    return d.experimental_default_event_space_bijector() if hasattr(d, "discrete") else None
-
-
-def is_real(d):
-    """Whether a relaxed variable's events fill the real line, being logits."""
-    return isinstance(_event_bijector(d), tfb.Identity)
-
-
-def is_log(d):
-    """Whether a relaxed variable's events are logarithms of points of the simplex."""
-    bijector = _event_bijector(d)
-    return isinstance(bijector, tfb.Chain) and isinstance(bijector.bijectors[0], tfb.Log)
+    return tf.exp(y), concrete_density_kl(
+        y, q_logits, prior_logits, q_temperature, prior_temperature
+    )

@@ -1,9 +1,12 @@
 """From a step (or an epoch) to a temperature."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, check_number, check_positive
+from tfconcrete._typing import TensorLike
 
 
 class Schedule:
@@ -31,16 +34,16 @@ class Schedule:
     0.25
     """
 
-    def __call__(self, step):
+    def __call__(self, step: TensorLike) -> tf.Tensor:
         """The temperature at `step`, a whole number or an integer tensor."""
         raise NotImplementedError
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
         raise NotImplementedError
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "Schedule":
         """The schedule that `get_config` describes."""
         return cls(**config)
 
@@ -68,13 +71,13 @@ class Constant(Schedule):
     0.5
     """
 
-    def __init__(self, value):
+    def __init__(self, value: TensorLike) -> None:
         self.value = _check(value, "value")
 
-    def __call__(self, step):
+    def __call__(self, step: TensorLike) -> tf.Tensor:
         return tf.fill(tf.shape(step), tf.constant(self.value, tf.float32))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"value": self.value}
 
 
@@ -94,16 +97,16 @@ class ExponentialAnnealing(Schedule):
     [10.0, 7.4082, 0.5]
     """
 
-    def __init__(self, initial, minimum, rate):
+    def __init__(self, initial: float, minimum: float, rate: float) -> None:
         self.initial = _check(initial, "initial")
         self.minimum = _check(minimum, "minimum")
         self.rate = check_number(rate, "rate", "a non-negative number", minimum=0.0)
 
-    def __call__(self, step):
+    def __call__(self, step: TensorLike) -> tf.Tensor:
         decayed = self.initial * tf.exp(-self.rate * tf.cast(step, tf.float32))
         return tf.maximum(decayed, self.minimum)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"initial": self.initial, "minimum": self.minimum, "rate": self.rate}
 
 
@@ -126,14 +129,14 @@ class MixedTemperature(Schedule):
     [0.1, 0.5, 0.5, 0.1]
     """
 
-    def __init__(self, low, mid, every):
+    def __init__(self, low: float, mid: float, every: int) -> None:
         self.low = _check(low, "low")
         self.mid = _check(mid, "mid")
         self.every = check_count(every, "every")
 
-    def __call__(self, step):
+    def __call__(self, step: TensorLike) -> tf.Tensor:
         due = tf.math.floormod(tf.cast(step, tf.int64), self.every) == 0
         return tf.where(due, tf.constant(self.low, tf.float32), tf.constant(self.mid, tf.float32))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"low": self.low, "mid": self.mid, "every": self.every}

@@ -1,13 +1,12 @@
 """The discrete distribution behind a relaxed one, for TFP's distributions and ours."""
 
+import math
+
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
-from tfconcrete.layers.kl import is_log, is_real
+from tfconcrete._floors import log_floor
 from tfconcrete.relaxations import codes
-from tfconcrete.relaxations.masking import log_floor
-
-tfd = tfp.distributions
 
 _DISCRETE = (tfd.OneHotCategorical, tfd.Bernoulli, tfd.Categorical)
 
@@ -24,7 +23,7 @@ def rounded(d):
         return tfd.OneHotCategorical(logits=logits, dtype=d.dtype)
     if isinstance(d, tfd.RelaxedBernoulli):
         return tfd.Bernoulli(logits=d.logits_parameter(), dtype=d.dtype)
-    if hasattr(d, "discrete") and not is_real(d):
+    if hasattr(d, "discrete") and getattr(d, "event_space", "simplex") != "logit":
         return d.discrete()
     return None
 
@@ -34,15 +33,33 @@ def in_space_of(d, sample, dtype):
     while isinstance(d, tfd.Independent):
         d = d.distribution
     sample = tf.cast(sample, dtype)
-    if not is_log(d):
+    if getattr(d, "event_space", None) != "log":
         return sample
-    return tf.where(sample > 0, tf.zeros_like(sample), tf.cast(log_floor(sample.dtype), dtype))
+    floor = tf.cast(log_floor(sample.dtype), dtype)
+    # The logarithm of 1, or a NaN.
+    return tf.where(sample == 0.0, floor, sample * 0.0)
+
+
+def nan_where_unknown(d, sample):
+    """A float sample of `d`, NaN where `d` is discrete and its parameters are NaN.
+
+    TFP draws a class, and has a mode, whatever the parameters.
+    """
+    while isinstance(d, tfd.Independent):
+        d = d.distribution
+    if not isinstance(d, _DISCRETE):
+        return sample
+    is_nan = tf.math.is_nan(d.logits_parameter())
+    if not isinstance(d, tfd.Bernoulli):
+        is_one_hot = isinstance(d, tfd.OneHotCategorical)
+        is_nan = tf.reduce_any(is_nan, axis=-1, keepdims=is_one_hot)
+    return tf.where(is_nan, tf.constant(math.nan, sample.dtype), sample)
 
 
 def class_indices(d, sample):
-    """int32 codes of a sample of the discrete distribution `d`."""
+    """int32 codes of a float sample of the discrete distribution `d`; -1 where it is NaN."""
     while isinstance(d, tfd.Independent):
         d = d.distribution
     if isinstance(d, tfd.OneHotCategorical):
-        return codes(sample)
-    return tf.cast(sample, tf.int32)
+        return codes(tf.cast(sample, tf.float32))
+    return tf.where(tf.math.is_nan(sample), -1, tf.cast(sample, tf.int32))

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfconcrete._checks import invalid_value
+from tfconcrete._typing import TensorLike
 
 
 def _flat(gradients):
@@ -11,7 +12,7 @@ def _flat(gradients):
     return [g if g.dtype == tf.float64 else tf.cast(g, tf.float32) for g in flat]
 
 
-def gradient_variance(gradients):
+def gradient_variance(gradients: TensorLike) -> tf.Tensor:
     """The variance of repeated gradient estimates, averaged over the coordinates.
 
     Args:
@@ -38,7 +39,7 @@ def gradient_variance(gradients):
     return total / count
 
 
-def vanishing_gradients(gradients):
+def vanishing_gradients(gradients: TensorLike) -> tf.Tensor:
     """The share of gradient entries that are exactly zero (IGR, Figure 4).
 
     Args:

@@ -1,14 +1,16 @@
 """`GradientDiagnostics`: the gradients that reach the logits, and the classes in use."""
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, invalid_type
-from tfconcrete.callbacks.find import layers_with, prefixes
-from tfconcrete.diagnostics.gradients import gradient_variance, vanishing_gradients
-from tfconcrete.diagnostics.usage import category_usage
+from tfconcrete.callbacks.chosen_layers import layers_with, prefixes
+from tfconcrete.diagnostics.category_usage import category_usage
+from tfconcrete.diagnostics.gradient_statistics import gradient_variance, vanishing_gradients
 from tfconcrete.layers import preserved_state, record_calls
 
 
@@ -36,7 +38,7 @@ class GradientDiagnostics(keras.callbacks.Callback):
             number of classes, else rare classes look dead.
         layers: The sampling layers, or their names; None for all of the model.
         num_samples: How many gradients to draw, at least 2.
-        every: Run in every `every`-th epoch.
+        every: Run in the first and then every `every`-th epoch.
         loss: None for the loss of training (a `tfc.models` model's bound, the compiled
             loss of another), or a callable `loss(model, x, y, sample_weight)` that calls
             the model in training mode.
@@ -53,7 +55,14 @@ class GradientDiagnostics(keras.callbacks.Callback):
     ['dead_classes', 'gradient_variance', 'loss', 'perplexity', 'vanishing_gradients']
     """
 
-    def __init__(self, data, layers=None, num_samples=10, every=1, loss=None):
+    def __init__(
+        self,
+        data: Any,
+        layers: Sequence[str] | None = None,
+        num_samples: int = 10,
+        every: int = 1,
+        loss: Any = None,
+    ) -> None:
         super().__init__()
         if loss is not None and not callable(loss):
             raise invalid_type("loss", "None or a callable", loss)
@@ -63,7 +72,7 @@ class GradientDiagnostics(keras.callbacks.Callback):
         self.every = check_count(every, "every")
         self.loss = loss
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         self._found = layers_with(self.model, "temperature", self.layers)
         self._num_classes = {}
         self._dead = {}
@@ -99,13 +108,15 @@ class GradientDiagnostics(keras.callbacks.Callback):
             if not own:
                 raise ValueError(f"Layer '{layer.name}' was not called with the model.")
             logits.append([call[1] for call in own])
-            codes.append([layer._codes(call[2]) for call in own])
-            self._num_classes[layer.name] = layer._num_classes(own[0][2])
+            variable = layer.variable
+            codes.append([variable.codes_of(layer.from_output(call[2])) for call in own])
+            shapes = keras.tree.map_structure(lambda x: x.shape, own[0][1])
+            self._num_classes[layer.name] = variable.states_along(shapes)
         gradients = tape.gradient(loss, logits, unconnected_gradients="zero")
         return list(zip(gradients, codes, strict=True))
 
-    def on_epoch_end(self, epoch, logs=None):
-        if logs is None or (epoch + 1) % self.every:
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if logs is None or epoch % self.every:
             return
         with preserved_state(self.model):
             draws = [self._draw(*self._batch) for _ in range(self.num_samples)]
@@ -114,8 +125,8 @@ class GradientDiagnostics(keras.callbacks.Callback):
             gradients = tf.nest.map_structure(lambda *g: tf.stack(g), *gradients)
             logs[f"{prefix}gradient_variance"] = float(gradient_variance(gradients))
             logs[f"{prefix}vanishing_gradients"] = float(vanishing_gradients(gradients))
-            codes = [tf.concat(c, 0) for c in zip(*codes, strict=True)]
-            usages = [category_usage(c, self._num_classes[layer.name]) for c in codes]
+            drawn = [tf.concat(c, 0) for c in zip(*codes, strict=True)]
+            usages = [category_usage(c, self._num_classes[layer.name]) for c in drawn]
             perplexities = tf.concat([tf.reshape(u.perplexity, [-1]) for u in usages], 0)
             dead = sum(int(tf.reduce_sum(u.dead_classes)) for u in usages)
             logs[f"{prefix}perplexity"] = float(tf.reduce_mean(perplexities))

@@ -5,14 +5,18 @@ import collections
 import tensorflow as tf
 
 from tfconcrete._checks import check_count, invalid_type
+from tfconcrete._typing import TensorLike
 from tfconcrete.relaxations import codes as codes_of
+from tfconcrete.relaxations import one_hot
 
 CategoryUsage = collections.namedtuple(
     "CategoryUsage", ["frequencies", "perplexity", "dead_classes"]
 )
 
 
-def category_usage(samples, num_classes=None, axis=-1):
+def category_usage(
+    samples: TensorLike, num_classes: int | None = None, axis: int = -1
+) -> CategoryUsage:
     """Class frequencies over a batch, their perplexity, and the classes never used.
 
     Args:
@@ -40,7 +44,7 @@ def category_usage(samples, num_classes=None, axis=-1):
     elif not samples.dtype.is_integer:
         raise invalid_type("samples", "int codes or float samples", samples)
     num_classes = check_count(num_classes, "num_classes")
-    frequencies = tf.reduce_mean(tf.one_hot(samples, num_classes), axis=0)
+    frequencies = tf.reduce_mean(one_hot(samples, num_classes), axis=0)
     entropy = -tf.reduce_sum(tf.math.xlogy(frequencies, frequencies), axis=-1)
     dead = tf.reduce_sum(tf.cast(frequencies == 0.0, tf.int32), axis=-1)
     return CategoryUsage(frequencies, tf.exp(entropy), dead)

@@ -1,10 +1,18 @@
 """`TemperatureScheduler`: temperatures by epoch or by step, and in the logs."""
 
+from collections.abc import Callable, Sequence
+
 import keras
 import numpy as np
 
-from tfconcrete._checks import check_choice, invalid_type, invalid_value
-from tfconcrete.callbacks.find import layers_with, prefixes
+from tfconcrete._checks import (
+    check_choice,
+    invalid_type,
+    invalid_value,
+    num_required_arguments,
+)
+from tfconcrete.callbacks.chosen_layers import layers_with, prefixes
+from tfconcrete.schedules.schedule import Schedule
 
 
 class TemperatureScheduler(keras.callbacks.Callback):
@@ -20,7 +28,8 @@ class TemperatureScheduler(keras.callbacks.Callback):
 
     Args:
         schedule: A schedule from `tfc.schedules`, or any callable from the epoch or step
-            (from 0) to a temperature.
+            (from 0) to a temperature; one of two arguments is given the present temperature
+            too, as in `keras.callbacks.LearningRateScheduler`.
         unit: `"epoch"` or `"step"`. Steps continue from `optimizer.iterations`, so a
             resumed run goes on where it stopped; epochs from `initial_epoch`.
         layers: The sampling layers, or their names, to set; None for all of the model
@@ -39,15 +48,21 @@ class TemperatureScheduler(keras.callbacks.Callback):
     [1.0, 0.9048]
     """
 
-    def __init__(self, schedule, unit="epoch", layers=None):
+    def __init__(
+        self,
+        schedule: Schedule | Callable,
+        unit: str = "epoch",
+        layers: Sequence[str] | None = None,
+    ) -> None:
         super().__init__()
         if not callable(schedule):
             raise invalid_type("schedule", "a schedule or a callable", schedule)
         self.schedule = schedule
+        self._takes_present = num_required_arguments(schedule) == 2
         self.unit = check_choice(unit, "unit", ("epoch", "step"))
         self.layers = layers
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         found = layers_with(self.model, "temperature", self.layers)
         own = [layer for layer in found if layer.schedule is not None]
         if own and self.layers is not None:
@@ -67,27 +82,27 @@ class TemperatureScheduler(keras.callbacks.Callback):
         return 0 if optimizer is None else int(optimizer.iterations.numpy())
 
     def _set(self, time):
-        temperature = float(np.asarray(self.schedule(time)))
         for layer in self._found:
-            layer.temperature = temperature
+            present = [float(layer.temperature.numpy())] if self._takes_present else []
+            layer.temperature = float(np.asarray(self.schedule(time, *present)))
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         # The last execution of an epoch may have been a short one. (A model that updates
         # its weights in another way has no count to offer.)
         self._step = self._updates() or self._step
         if self.unit == "epoch":
             self._set(epoch)
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         self._first = batch
         if self.unit == "step":
             self._set(self._step)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         # One call for all steps of an execution: `batch` is the last of them.
         self._step += batch - self._first + 1
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is None:
             return
         for layer, prefix in prefixes(self._found):
