@@ -12,8 +12,9 @@ from tests.export.small import functional, images, load, vae
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A model trained with XLA and an optimizer that has state, and its export."""
-    model = functional(tfc.ConcreteSample(
-        tfc.schedules.ExponentialAnnealing(1.0, 0.5, 0.1), name="z", seed=0))  # fmt: skip
+    model = functional(
+        tfc.ConcreteSample(tfc.schedules.ExponentialAnnealing(1.0, 0.5, 0.1), name="z", seed=0)
+    )
     model.compile("adam", "mse", jit_compile=True)
     model.fit(images(16), np.ones([16, 5], np.float32), verbose=0)
     path = tfc.export.save_discrete(model, tmp_path_factory.mktemp("trained") / "model")

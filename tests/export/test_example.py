@@ -19,8 +19,11 @@ def test_smoke(tmp_path):
     environment = {**os.environ, "PATH": str(tmp_path), "MPLBACKEND": "Agg"}
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--smoke", "--output", str(tmp_path / "out")],
-        capture_output=True, text=True, env=environment, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "TensorFlow's C++ loader" in done.stdout and "docker run" in done.stdout
     assert tfc.export.inspect(tmp_path / "out" / "mnist_vae").servable

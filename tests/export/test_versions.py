@@ -120,18 +120,55 @@ def test_a_folder_without_permission(model, tmp_path):
         tmp_path.chmod(0o755)
 
 
-def test_a_full_disk_is_named(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        tf.errors.ResourceExhaustedError(
+            None, None, "variables/part-00000; No space left on device"
+        ),
+    ],
+    ids=["python", "tensorflow"],
+)
+def test_a_full_disk_is_named(model, tmp_path, monkeypatch, error):
     def fail(path):
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(versions, "_flush", fail)
-    with pytest.raises(ValueError, match="No space left on device"):
+    with pytest.raises(ValueError, match="`path`.*No space left on device"):
+        tfc.export.save_discrete(model, tmp_path / "m")
+    with pytest.raises(OSError, match="No space left on device"):
         tfc.export.save_discrete(model, tmp_path / "m")
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize(("path", "error"), [("", ValueError), ("gs://a/b", ValueError),
-                                             (3, TypeError), (None, TypeError)])  # fmt: skip
+def test_other_errors_of_tensorflow_stay_what_they_are(model, tmp_path, monkeypatch):
+    def fail(path):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    monkeypatch.setattr(versions, "_flush", fail)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="OOM"):
+        tfc.export.save_discrete(model, tmp_path / "m")
+
+
+@pytest.mark.parametrize("size", [10, 1_000])
+def test_a_file_that_the_system_does_not_let_grow(model, tmp_path, size):
+    """A limit on the size of files fails the writers as a full disk does."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        with pytest.raises(ValueError, match="folder that can be written.*File too large"):
+            tfc.export.save_discrete(model, tmp_path / "m")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [("", ValueError), ("gs://a/b", ValueError), (3, TypeError), (None, TypeError)],
+)
 def test_paths_that_are_none(model, path, error):
     with pytest.raises(error, match="`path`"):
         tfc.export.save_discrete(model, path)

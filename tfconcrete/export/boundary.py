@@ -6,6 +6,11 @@ import keras
 import tensorflow as tf
 
 from tfconcrete._checks import invalid_value
+from tfconcrete.export.names import input_names, stable_names, unique
+from tfconcrete.layers.calls import first_call
+
+# What an input may pass before it is read.
+_PASSING = {"Identity", "Reshape", "ExpandDims", "Squeeze"}
 
 
 def boundary_dtype(dtype):
@@ -25,16 +30,6 @@ def boundary_spec(shape, dtype, name):
     return tf.TensorSpec((None, *shape[1:]), boundary_dtype(dtype), name=name)
 
 
-def unique(names):
-    """The names in order, repeated ones with _1, _2, ... appended."""
-    seen, out = {}, []
-    for name in names:
-        count = seen.get(name, 0)
-        seen[name] = count + 1
-        out.append(f"{name}_{count}" if count else name)
-    return out
-
-
 class ModelBoundary:
     """How a Keras model is called with named tensors, and what it returns by name.
 
@@ -50,18 +45,23 @@ class ModelBoundary:
 
     def __init__(self, model, inputs=None, names=None, outputs=None):
         self.model = model
-        self._output_names = outputs or getattr(model, "output_names", None) or ()
+        stable = stable_names(model)
+        given = outputs or getattr(model, "output_names", None) or ()
+        if not given and isinstance(model, keras.Sequential):
+            given = [model.layers[-1].name]
+        self._output_names = [stable.get(name, name) for name in given]
         structure = symbolic_inputs(model) if inputs is None else inputs
         if structure is not None:
             names = names or _functional_input_names(structure)
-            self._arguments = {None: structure}
+            self._arguments, guessed = {None: structure}, False
             self._dtypes = [x.dtype for x in keras.tree.flatten(structure)]
             shapes = [x.shape for x in keras.tree.flatten(structure)]
         else:
             self._arguments = _recorded_shapes(model)
             names = _argument_names(self._arguments)
             shapes = _flat_shapes(self._arguments)
-            self._dtypes = ["float32"] * len(shapes)
+            self._dtypes, guessed = _called_dtypes(model, self._arguments)
+        self._guessed = guessed
         self.specs = {
             name: boundary_spec(shape, dtype, name)
             for name, shape, dtype in zip(names, shapes, self._dtypes, strict=True)
@@ -79,7 +79,15 @@ class ModelBoundary:
             part, values = values[:count], values[count:]
             arguments[name] = _pack(structure, part)
         positional = [arguments.pop(None)] if None in arguments else []
-        outputs = self.model(*positional, **arguments, **self._inference())
+        try:
+            outputs = self.model(*positional, **arguments, **self._inference())
+        except (TypeError, ValueError) as error:
+            control_flow = isinstance(error, tf.errors.OperatorNotAllowedInGraphError)
+            if self._guessed and not control_flow:
+                raise _unknown_dtypes(self.model) from error
+            raise
+        if self._guessed and any(map(_is_converted, tensors.values())):
+            raise _unknown_dtypes(self.model)
         return self._name_outputs(outputs)
 
     def _inference(self):
@@ -92,8 +100,6 @@ class ModelBoundary:
             names = ["_".join(str(part) for part in path) for path, _ in flat]
         elif len(self._output_names) == len(flat):
             names = list(self._output_names)
-        elif isinstance(self.model, keras.Sequential):
-            names = [self.model.layers[-1].name]
         else:
             names = [f"output_{index}" for index in range(len(flat))]
         return dict(zip(unique(names), (tensor for _, tensor in flat), strict=True))
@@ -111,7 +117,7 @@ def _functional_input_names(structure):
     if isinstance(structure, dict):
         flat = keras.tree.flatten_with_path(structure)
         return unique("_".join(str(part) for part in path) for path, _ in flat)
-    return unique(tensor.name for tensor in keras.tree.flatten(structure))
+    return input_names(tensor.name for tensor in keras.tree.flatten(structure))
 
 
 def _is_shape(value):
@@ -151,6 +157,42 @@ def _recorded_shapes(model):
             model,
         )
     return arguments
+
+
+def _called_dtypes(model, arguments):
+    """The dtypes with which a model was called, and whether some are a guess (float32).
+
+    Keras' files hold none: a model that was read from one, or only built, is taken for one
+    of floats until what it does with them shows otherwise.
+    """
+    called, guessed = first_call(model), False
+    dtypes = []
+    for name, structure in arguments.items():
+        count = len(_flat_shapes({name: structure}))
+        found = keras.tree.flatten(called.get(name, ()))
+        guessed |= len(found) != count
+        dtypes += found if len(found) == count else ["float32"] * count
+    return dtypes, guessed
+
+
+def _is_converted(tensor):
+    """Whether a float input is made a whole number, a bool or a string before all else."""
+    waiting = list(tensor.consumers()) if tensor.dtype.is_floating else []
+    while waiting:
+        op = waiting.pop()
+        if op.type == "AsString" or (op.type == "Cast" and not op.outputs[0].dtype.is_floating):
+            return True
+        if op.type in _PASSING:
+            waiting.extend(op.outputs[0].consumers())
+    return False
+
+
+def _unknown_dtypes(model):
+    return ValueError(
+        f"Cannot export the model '{model.name}': the dtypes of its inputs are unknown, and "
+        "float32 does not fit it (Keras' files hold the shapes of a subclassed model's inputs, "
+        "not their dtypes). Call it once on a batch first."
+    )
 
 
 def _walk(structure, path=()):

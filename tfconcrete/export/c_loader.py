@@ -7,10 +7,12 @@ with the C++ loader, and runs its signatures. XLA is switched off first, as TF S
 does when it starts, so a graph that needs it fails here as it would there.
 
 In REQUESTS.npz an array is named `<request>/<signature>/<input>`, in ANSWERS.npz
-`<request>/<output>`.
+`<request>/<output>`. Strings are there as NumPy bytes with a full stop at the end of each,
+because NumPy drops trailing NULs (`pack_strings`, `unpack_strings`).
 """
 
 import collections
+import contextlib
 import ctypes
 import importlib.util
 import os
@@ -18,22 +20,39 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 import numpy as np
 
 # TF_DataType: the numbers of `tensorflow/c/tf_datatype.h`.
 _DTYPES = {
-    1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 5: np.int16, 6: np.int8,
-    9: np.int64, 10: np.bool_, 17: np.uint16, 19: np.float16, 22: np.uint32, 23: np.uint64,
-}  # fmt: skip
+    1: np.float32,
+    2: np.float64,
+    3: np.int32,
+    4: np.uint8,
+    5: np.int16,
+    6: np.int8,
+    9: np.int64,
+    10: np.bool_,
+    17: np.uint16,
+    19: np.float16,
+    22: np.uint32,
+    23: np.uint64,
+}
+_STRING = 7
+_STRING_SIZE = 24  # sizeof(TF_TString)
+_FAILED = "c_loader.py failed: "  # what follows is the error, what comes before is logging
 
 Signature = collections.namedtuple("Signature", ["inputs", "outputs"])
 TensorInfo = collections.namedtuple("TensorInfo", ["tensor", "dtype"])
 
 
 class _Buffer(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("length", ctypes.c_size_t),
-                ("deallocator", ctypes.c_void_p)]  # fmt: skip
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("length", ctypes.c_size_t),
+        ("deallocator", ctypes.c_void_p),
+    ]
 
 
 class _Output(ctypes.Structure):
@@ -59,23 +78,57 @@ def _load_library():
         ("TF_DeleteSessionOptions", None, pointer),
         ("TF_NewBuffer", ctypes.POINTER(_Buffer)),
         ("TF_DeleteBuffer", None, ctypes.POINTER(_Buffer)),
-        ("TF_LoadSessionFromSavedModel", pointer, pointer, pointer, ctypes.c_char_p,
-         ctypes.POINTER(ctypes.c_char_p), number, pointer, ctypes.POINTER(_Buffer), pointer),
+        (
+            "TF_LoadSessionFromSavedModel",
+            pointer,
+            pointer,
+            pointer,
+            ctypes.c_char_p,
+            ctypes.POINTER(ctypes.c_char_p),
+            number,
+            pointer,
+            ctypes.POINTER(_Buffer),
+            pointer,
+        ),
         ("TF_GraphOperationByName", pointer, pointer, ctypes.c_char_p),
-        ("TF_AllocateTensor", pointer, number, ctypes.POINTER(ctypes.c_int64), number,
-         ctypes.c_size_t),
+        (
+            "TF_AllocateTensor",
+            pointer,
+            number,
+            ctypes.POINTER(ctypes.c_int64),
+            number,
+            ctypes.c_size_t,
+        ),
         ("TF_TensorData", pointer, pointer),
         ("TF_TensorByteSize", ctypes.c_size_t, pointer),
         ("TF_TensorType", number, pointer),
         ("TF_NumDims", number, pointer),
         ("TF_Dim", ctypes.c_int64, pointer, number),
         ("TF_DeleteTensor", None, pointer),
-        ("TF_SessionRun", None, pointer, pointer, ctypes.POINTER(_Output),
-         ctypes.POINTER(pointer), number, ctypes.POINTER(_Output), ctypes.POINTER(pointer),
-         number, pointer, number, pointer, pointer),
+        ("TF_StringInit", None, pointer),
+        ("TF_StringCopy", None, pointer, ctypes.c_char_p, ctypes.c_size_t),
+        ("TF_StringGetDataPointer", pointer, pointer),
+        ("TF_StringGetSize", ctypes.c_size_t, pointer),
+        ("TF_StringDealloc", None, pointer),
+        (
+            "TF_SessionRun",
+            None,
+            pointer,
+            pointer,
+            ctypes.POINTER(_Output),
+            ctypes.POINTER(pointer),
+            number,
+            ctypes.POINTER(_Output),
+            ctypes.POINTER(pointer),
+            number,
+            pointer,
+            number,
+            pointer,
+            pointer,
+        ),
         ("TF_CloseSession", None, pointer, pointer),
         ("TF_DeleteSession", None, pointer, pointer),
-    ):  # fmt: skip
+    ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
@@ -88,8 +141,21 @@ def _disable_xla(library):
     function()
 
 
+class CApiError(RuntimeError):
+    """What TensorFlow's C API refused.
+
+    Attributes:
+        code: Its number (3 is an invalid argument, 5 something that is not found, ...).
+        message: Its own words.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"TensorFlow's C API failed with code {code}: {message}")
+        self.code, self.message = code, message
+
+
 class CSavedModel:
-    """A SavedModel in a session of the C API.
+    """A SavedModel in a session of the C API, which several threads may run at once.
 
     Args:
         path: Folder of the SavedModel.
@@ -101,52 +167,53 @@ class CSavedModel:
             of the graph and its dtype.
     """
 
-    def __init__(self, path, xla=False):
+    def __init__(self, path: str | os.PathLike, xla: bool = False) -> None:
         self._library = tf = _load_library()
         if not xla:
             _disable_xla(tf)
-        self._status, self._graph = tf.TF_NewStatus(), tf.TF_NewGraph()
-        self._session = None
+        self._graph, self._session = tf.TF_NewGraph(), None
         options, meta_graph = tf.TF_NewSessionOptions(), tf.TF_NewBuffer()
         tags = (ctypes.c_char_p * 1)(b"serve")
         try:
-            self._session = tf.TF_LoadSessionFromSavedModel(
-                options, None, os.fsencode(path), tags, 1, self._graph, meta_graph, self._status
-            )
-            self._check()
+            with self._checked() as status:
+                self._session = tf.TF_LoadSessionFromSavedModel(
+                    options, None, os.fsencode(path), tags, 1, self._graph, meta_graph, status
+                )
             content = meta_graph.contents
             self.signatures = read_signatures(ctypes.string_at(content.data, content.length))
         finally:
             tf.TF_DeleteBuffer(meta_graph)
             tf.TF_DeleteSessionOptions(options)
 
-    def run(self, signature, inputs):
+    def run(self, signature: str, inputs: Any) -> dict[str, np.ndarray]:
         """Runs a signature.
 
         Args:
             signature: Its name.
-            inputs: dict of arrays by input name.
+            inputs: dict of arrays by input name; strings as `str`, `bytes` or arrays of
+                them.
 
         Returns:
-            dict of arrays by output name.
+            dict of arrays by output name; strings as arrays of `bytes` objects.
         """
         if signature not in self.signatures:
             raise KeyError(f"No signature {signature!r}; there are {sorted(self.signatures)}.")
         known = self.signatures[signature]
         if set(inputs) != set(known.inputs):
             raise KeyError(f"Expected the inputs {sorted(known.inputs)}, not {sorted(inputs)}.")
-        tf, names = self._library, list(known.outputs)
         run, values, results = self._prepare(known, inputs)
         try:
             run()
             return {
                 name: self._to_array(tensor)
-                for name, tensor in zip(names, results, strict=True)
+                for name, tensor in zip(known.outputs, results, strict=True)
             }
         finally:
-            for tensor in (*values, *results):
+            for tensor in values:
+                self._delete_input(tensor)
+            for tensor in results:
                 if tensor:
-                    tf.TF_DeleteTensor(tensor)
+                    self._library.TF_DeleteTensor(tensor)
 
     def _prepare(self, signature, inputs):
         """A function that runs the session, with the tensors it reads and those it writes."""
@@ -155,21 +222,32 @@ class CSavedModel:
         fetches = [self._output(info.tensor) for info in signature.outputs.values()]
         feeds = (_Output * len(feeds))(*feeds)
         fetches = (_Output * len(fetches))(*fetches)
-        values = (ctypes.c_void_p * len(inputs))(
-            *(self._to_tensor(x, signature.inputs[key].dtype) for key, x in inputs.items())
-        )
+        # All are checked before the first is allocated.
+        arrays = [_feedable(x, signature.inputs[key].dtype, key) for key, x in inputs.items()]
+        dtypes = [signature.inputs[key].dtype for key in inputs]
+        values = (ctypes.c_void_p * len(inputs))(*map(self._to_tensor, arrays, dtypes))
         results = (ctypes.c_void_p * len(names))()
 
         def run():
-            tf.TF_SessionRun(
-                self._session, None, feeds, values, len(values), fetches, results, len(results),
-                None, 0, None, self._status,
-            )  # fmt: skip
-            self._check()
+            with self._checked() as status:
+                tf.TF_SessionRun(
+                    self._session,
+                    None,
+                    feeds,
+                    values,
+                    len(values),
+                    fetches,
+                    results,
+                    len(results),
+                    None,
+                    0,
+                    None,
+                    status,
+                )
 
         return run, values, results
 
-    def repeater(self, signature, inputs):
+    def repeater(self, signature: str, inputs: Any) -> Any:
         """A function that runs a signature on the same inputs and drops the answer.
 
         What a server adds to a request, and what Python adds here, is left out: this is
@@ -184,21 +262,28 @@ class CSavedModel:
 
         return repeat
 
-    def close(self):
+    def close(self) -> None:
         """Closes the session and frees what it holds."""
         tf = self._library
         if self._session:
-            tf.TF_CloseSession(self._session, self._status)
-            tf.TF_DeleteSession(self._session, self._status)
+            with self._checked() as status:
+                tf.TF_CloseSession(self._session, status)
+                tf.TF_DeleteSession(self._session, status)
             self._session = None
             tf.TF_DeleteGraph(self._graph)
-            tf.TF_DeleteStatus(self._status)
 
-    def _check(self):
-        code = self._library.TF_GetCode(self._status)
-        if code:
-            message = self._library.TF_Message(self._status).decode(errors="replace")
-            raise RuntimeError(f"TensorFlow's C API failed with code {code}: {message}")
+    @contextlib.contextmanager
+    def _checked(self):
+        """A status for a call of the C API; raises what it says afterwards."""
+        status = self._library.TF_NewStatus()
+        try:
+            yield status
+            code = self._library.TF_GetCode(status)
+            if code:
+                message = self._library.TF_Message(status).decode(errors="replace")
+                raise CApiError(code, message)
+        finally:
+            self._library.TF_DeleteStatus(status)
 
     def _output(self, tensor):
         name, _, index = tensor.partition(":")
@@ -207,23 +292,93 @@ class CSavedModel:
             raise RuntimeError(f"The graph has no operation {name!r}.")
         return _Output(operation, int(index or 0))
 
-    def _to_tensor(self, value, dtype):
-        if dtype not in _DTYPES:
-            raise TypeError(f"The C loader cannot feed tensors of TF_DataType {dtype}.")
-        array = np.ascontiguousarray(value, dtype=_DTYPES[dtype])
-        shape = (ctypes.c_int64 * array.ndim)(*np.shape(value))
-        tensor = self._library.TF_AllocateTensor(dtype, shape, array.ndim, array.nbytes)
-        ctypes.memmove(self._library.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
+    def _to_tensor(self, array, dtype):
+        tf = self._library
+        shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+        size = array.size * _STRING_SIZE if dtype == _STRING else array.nbytes
+        tensor = tf.TF_AllocateTensor(dtype, shape, array.ndim, size)
+        data = tf.TF_TensorData(tensor)
+        if dtype == _STRING:
+            for place, value in zip(_places(data, array.size), array.flat, strict=True):
+                tf.TF_StringInit(place)
+                tf.TF_StringCopy(place, value, len(value))
+        else:
+            ctypes.memmove(data, array.ctypes.data, size)
         return tensor
+
+    def _delete_input(self, tensor):
+        tf = self._library
+        if tf.TF_TensorType(tensor) == _STRING:
+            count = tf.TF_TensorByteSize(tensor) // _STRING_SIZE
+            for place in _places(tf.TF_TensorData(tensor), count):
+                tf.TF_StringDealloc(place)
+        tf.TF_DeleteTensor(tensor)
 
     def _to_array(self, tensor):
         tf = self._library
         dtype = tf.TF_TensorType(tensor)
+        shape = [tf.TF_Dim(tensor, axis) for axis in range(tf.TF_NumDims(tensor))]
+        size, data = tf.TF_TensorByteSize(tensor), tf.TF_TensorData(tensor)
+        if dtype == _STRING:
+            return _objects(
+                [
+                    ctypes.string_at(tf.TF_StringGetDataPointer(place), tf.TF_StringGetSize(place))
+                    for place in _places(data, size // _STRING_SIZE)
+                ],
+                shape,
+            )
         if dtype not in _DTYPES:
             raise TypeError(f"The C loader cannot read tensors of TF_DataType {dtype}.")
-        shape = [tf.TF_Dim(tensor, axis) for axis in range(tf.TF_NumDims(tensor))]
-        content = ctypes.string_at(tf.TF_TensorData(tensor), tf.TF_TensorByteSize(tensor))
+        content = ctypes.string_at(data, size)
         return np.frombuffer(content, _DTYPES[dtype]).reshape(shape).copy()
+
+
+def _places(data, count):
+    """The addresses of the strings of a tensor."""
+    return [data + index * _STRING_SIZE for index in range(count)]
+
+
+def _objects(values, shape):
+    """An array of objects, of that shape whatever the values are."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array.reshape(shape)
+
+
+def _feedable(value, dtype, name):
+    """An array of the dtype that an input has, with the same values."""
+    array = np.asarray(value, order="C")
+    if dtype == _STRING:
+        flat = [text.encode() if isinstance(text, str) else text for text in array.flat]
+        if not all(isinstance(text, bytes) for text in flat):
+            raise TypeError(f"The input {name!r} takes strings, not {array.dtype}.")
+        return _objects(flat, array.shape)
+    if dtype not in _DTYPES:
+        raise TypeError(f"The C loader cannot feed tensors of TF_DataType {dtype}.")
+    target = np.dtype(_DTYPES[dtype])
+    if not np.can_cast(array.dtype, target, "same_kind") and array.dtype.kind not in "iu":
+        raise TypeError(f"The input {name!r} takes {target}, not {array.dtype}.")
+    cast = array.astype(target)
+    if array.dtype.kind in "iu" and not np.array_equal(cast, array):
+        raise TypeError(f"The input {name!r} takes {target}, which cannot hold {array}.")
+    return cast
+
+
+def pack_strings(array: np.ndarray) -> np.ndarray:
+    """Strings as NumPy bytes that a file keeps whole; other arrays as they are."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "OSU":
+        return array
+    flat = [text.encode() if isinstance(text, str) else bytes(text) for text in array.flat]
+    longest = max(map(len, flat), default=0) + 1
+    return np.array([text + b"." for text in flat], f"S{longest}").reshape(array.shape)
+
+
+def unpack_strings(array: np.ndarray) -> np.ndarray:
+    """What `pack_strings` packed, as an array of `bytes` objects."""
+    if array.dtype.kind != "S":
+        return array
+    return _objects([text[:-1] for text in array.flat], array.shape)
 
 
 def _fields(message):
@@ -266,7 +421,7 @@ def _tensor_info(message):
     return TensorInfo(fields.get(1, b"").decode(), fields.get(2, 0))
 
 
-def read_signatures(meta_graph):
+def read_signatures(meta_graph: Any) -> Any:
     """The signatures in a serialised MetaGraphDef, by name."""
     # MetaGraphDef.signature_def = 5; SignatureDef.inputs = 1, .outputs = 2;
     # TensorInfo.name = 1, .dtype = 2.
@@ -280,7 +435,7 @@ def read_signatures(meta_graph):
     }
 
 
-def run_separately(path, requests):
+def run_separately(path: str | os.PathLike, requests: dict) -> dict[str, np.ndarray]:
     """Runs requests in a new process, which imports no TensorFlow, Keras or tfconcrete.
 
     Args:
@@ -299,8 +454,8 @@ def run_separately(path, requests):
     >>> tfc.export.c_loader.run_separately(path, requests)["first"]["z_codes"]
     array([1], dtype=int32)
     """
-    arrays = {
-        f"{name}/{signature}/{key}": value
+    arrays: dict[str, Any] = {
+        f"{name}/{signature}/{key}": pack_strings(value)
         for name, (signature, inputs) in requests.items()
         for key, value in inputs.items()
     }
@@ -310,24 +465,25 @@ def run_separately(path, requests):
         command = [sys.executable, os.path.abspath(__file__), os.fspath(path), *files]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(f"The C loader failed:\n{done.stderr}")
+            message = done.stderr.rpartition(_FAILED)[2].strip()
+            raise RuntimeError(f"The C loader failed: {message or f'code {done.returncode}'}")
         answers = {}
         with np.load(files[1]) as loaded:
             for key in loaded.files:
                 name, output = key.split("/", 1)
-                answers.setdefault(name, {})[output] = loaded[key]
+                answers.setdefault(name, {})[output] = unpack_strings(loaded[key])
     return answers
 
 
-def main(path, requests, answers):
+def main(path: str | os.PathLike, requests: str, answers: str) -> None:
     model = CSavedModel(path)
     calls = {}
     with np.load(requests) as arrays:
         for key in arrays.files:
             request, signature, name = key.split("/", 2)
-            calls.setdefault((request, signature), {})[name] = arrays[key]
-    results = {
-        f"{request}/{name}": value
+            calls.setdefault((request, signature), {})[name] = unpack_strings(arrays[key])
+    results: dict[str, Any] = {
+        f"{request}/{name}": pack_strings(value)
         for (request, signature), inputs in calls.items()
         for name, value in model.run(signature, inputs).items()
     }
@@ -343,4 +499,7 @@ if __name__ == "__main__":
         sys.exit("usage: c_loader.py MODEL REQUESTS.npz ANSWERS.npz")
     # Run by path, this file's folder comes first in the import path; nothing here needs it.
     sys.path.pop(0)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except (KeyError, RuntimeError, TypeError, OSError) as error:
+        sys.exit(_FAILED + str(error))

@@ -1,24 +1,159 @@
 """Requests to TF Serving, and its answers, as arrays by name.
 
-REST needs nothing but JSON; gRPC needs the protos of the `serving` extra.
+`predict` does it all. The other functions are its parts, for a program that has its own way
+to send a request. REST needs the standard library alone, gRPC the protos of the `serving`
+extra.
 """
 
-import base64
+import contextlib
+import http.client
 import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfconcrete._checks import check_count, invalid_type, invalid_value
+from tfconcrete._checks import check_count, check_number, invalid_type, invalid_value
 from tfconcrete.export.warmup import serving_protos
+from tfconcrete.export.wire import from_json, is_base64, request_arrays, to_json
+
+_GRPC = "grpc://"
+# Answers may be larger than the 4 MB that gRPC takes otherwise.
+_CHANNEL = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
-def rest_url(model, host="localhost:8501", version=None):
+class ServerError(RuntimeError):
+    """A server's refusal, in its own words."""
+
+
+def predict(
+    url_or_host: str,
+    inputs: Any,
+    signature: str = "serving_default",
+    *,
+    model: str | None = None,
+    version: int | None = None,
+    outputs: Any = None,
+    timeout: float = 60.0,
+) -> dict[str, np.ndarray]:
+    """Asks a server, and returns its answer as arrays.
+
+    Args:
+        url_or_host: For REST a host and port (`"localhost:8501"`, `"https://example.org"`)
+            with `model`, or the whole address that `rest_url` makes. For gRPC
+            `"grpc://localhost:8500"` with `model`, or a `grpc.Channel` that stays open.
+        inputs: dict of arrays by input name, each `[batch, ...]` with at least one row.
+        signature: The signature's name.
+        model: The model's name in `models.config`; None where the address names it.
+        version: A version number; None for the latest.
+        outputs: For REST, which leaves out the name of a single output: that name.
+        timeout: Seconds to wait for the answer.
+
+    Returns:
+        dict of arrays by output name. gRPC answers have the dtypes of the signature; for
+        REST see `read_rest`.
+
+    Raises:
+        ServerError: The server refused; the message is the server's own. Also where what
+            answers is no TF Serving (a proxy's HTML page).
+        OSError: No server answered: `ConnectionError`, or `TimeoutError`.
+
+    Example:
+
+    ```python
+    from tfconcrete.export import client
+
+    answer = client.predict("localhost:8501", {"image": images}, "encode", model="vae",
+                            outputs="codes")
+    answer = client.predict("grpc://localhost:8500", {"codes": answer["codes"]}, "decode",
+                            model="vae")
+    ```
+    """
+    check_number(timeout, "timeout", "a positive number of seconds", 1e-3)
+    if not isinstance(url_or_host, str):
+        if not hasattr(url_or_host, "unary_unary"):
+            raise invalid_type("url_or_host", "an address or a `grpc.Channel`", url_or_host)
+        return _ask_grpc(url_or_host, _named(model), inputs, signature, version, timeout)
+    if url_or_host.startswith(_GRPC):
+        serving_protos("prediction_service_pb2_grpc")
+        import grpc
+
+        with grpc.insecure_channel(url_or_host.removeprefix(_GRPC), _CHANNEL) as channel:
+            return _ask_grpc(channel, _named(model), inputs, signature, version, timeout)
+    url = url_or_host
+    if not url.endswith(":predict"):
+        url = rest_url(_named(model), url_or_host, version)
+    elif model is not None or version is not None:
+        raise invalid_value(
+            "url_or_host", "no address of a model where `model` or `version` is given", url
+        )
+    return _ask_rest(url, rest_body(inputs, signature), outputs, timeout)
+
+
+def _named(model):
+    if not isinstance(model, str) or not model:
+        raise invalid_type("model", "the name of the model to ask", model)
+    return model
+
+
+def _ask_rest(url, body, outputs, timeout):
+    request = urllib.request.Request(
+        url, body.encode(), {"Content-Type": "application/json", "Accept": "application/json"}
+    )
+    try:
+        with _opened(request, timeout) as answer:
+            status, content = answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            raise TimeoutError(f"No answer from {url} within {timeout} s.") from error
+        raise ConnectionError(f"No answer from {url}: {reason}") from error
+    try:
+        answer = json.loads(content)
+    except ValueError as error:
+        start = content[:200].decode(errors="replace")
+        raise ServerError(
+            f"{url} answered with status {status}, and not in JSON as TF Serving does: {start!r}"
+        ) from error
+    if status != 200 and not (isinstance(answer, dict) and "error" in answer):
+        raise ServerError(f"{url} answered with status {status}: {answer!r}")
+    return read_rest(answer, outputs)
+
+
+def _opened(request, timeout):
+    """The answer to a request, whatever its status."""
+    try:
+        return urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        return error
+
+
+def _ask_grpc(channel, model, inputs, signature, version, timeout):
+    request = grpc_request(model, inputs, signature, version)
+    services = serving_protos("prediction_service_pb2_grpc")
+    import grpc
+
+    try:
+        answer = services.PredictionServiceStub(channel).Predict(request, timeout)
+    except grpc.RpcError as error:
+        code, details = error.code(), error.details() or ""
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise TimeoutError(f"No answer within {timeout} s: {details}") from error
+        if code is grpc.StatusCode.UNAVAILABLE and "connect" in details:
+            raise ConnectionError(f"No answer: {details}") from error
+        raise ServerError(f"TF Serving answered {code.name}: {details}") from error
+    return read_grpc(answer)
+
+
+def rest_url(model: str, host: str = "localhost:8501", version: int | None = None) -> str:
     """The address to post a REST body to.
 
     Args:
-        model: The model's name in `models.config`.
-        host: Host and REST port.
+        model: The model's name in `models.config`. What an address cannot hold is quoted.
+        host: Host and REST port, with `http://` or `https://` before it or without.
         version: A version number; None for the latest.
 
     Returns:
@@ -30,14 +165,23 @@ def rest_url(model, host="localhost:8501", version=None):
     'http://localhost:8501/v1/models/vae/versions/2:predict'
     """
     where = "" if version is None else f"/versions/{check_count(version, 'version', 0)}"
-    return f"http://{host}/v1/models/{model}{where}:predict"
+    if not isinstance(host, str) or not host.strip("/"):
+        raise invalid_type("host", "a host and port", host)
+    server = host.rstrip("/") if "://" in host else f"http://{host.rstrip('/')}"
+    if not server.startswith(("http://", "https://")):
+        raise invalid_value("host", "a host and port, or an http address", host)
+    return f"{server}/v1/models/{urllib.parse.quote(_named(model), safe='')}{where}:predict"
 
 
-def rest_body(inputs, signature="serving_default"):
+def rest_body(inputs: Any, signature: str = "serving_default") -> str:
     """The JSON body of a predict request.
 
+    Bytes are sent as base64, NaN and infinities as the words that TF Serving reads (and that
+    other JSON readers may not).
+
     Args:
-        inputs: dict of arrays by input name, each `[batch, ...]`.
+        inputs: dict of arrays by input name, each `[batch, ...]` with at least one row: a
+            server that batches requests never answers one without.
         signature: The signature's name.
 
     Returns:
@@ -48,15 +192,17 @@ def rest_body(inputs, signature="serving_default"):
     >>> tfc.export.client.rest_body({"codes": np.array([[3, 1]])}, "decode")
     '{"signature_name": "decode", "inputs": {"codes": [[3, 1]]}}'
     """
-    columns = {name: _to_json(array) for name, array in _arrays(inputs).items()}
+    columns = {name: to_json(array) for name, array in request_arrays(inputs).items()}
     return json.dumps({"signature_name": signature, "inputs": columns})
 
 
-def read_rest(answer, outputs=None):
+def read_rest(answer: Any, outputs: Any = None) -> dict[str, np.ndarray]:
     """The arrays in a REST answer.
 
-    JSON has no dtypes: whole numbers are read as int32, others as float32. A server leaves
-    out the name of a single output.
+    JSON has no dtypes: whole numbers are read as int32, or int64 where one of them is
+    larger, others as float32, or float64 where one is larger than that holds; strings as
+    arrays of `str`, or of `bytes` where the server sent base64 (it does for outputs whose
+    name ends in `_bytes`). A server leaves out the name of a single output.
 
     Args:
         answer: The answer's body (str or bytes), or the dict in it.
@@ -72,32 +218,45 @@ def read_rest(answer, outputs=None):
     {'codes': array([[3, 1]], dtype=int32)}
     """
     if isinstance(answer, (str, bytes)):
-        answer = json.loads(answer)
+        try:
+            answer = json.loads(answer)
+        except ValueError as error:
+            raise invalid_value("answer", "JSON, as TF Serving answers", answer) from error
     if not isinstance(answer, dict):
         raise invalid_type("answer", "a JSON object", answer)
     if "error" in answer:
-        raise RuntimeError(f"TF Serving answered with an error: {answer['error']}")
+        raise ServerError(f"TF Serving answered with an error: {answer['error']}")
     if "outputs" in answer:
         columns = answer["outputs"]
     elif "predictions" in answer:
-        columns = answer["predictions"]
-        if columns and isinstance(columns[0], dict) and "b64" not in columns[0]:
-            columns = {name: [row[name] for row in columns] for name in columns[0]}
+        columns = _columns(answer["predictions"])
     else:
         raise invalid_value("answer", '"outputs", "predictions" or "error" in it', answer)
-    if not isinstance(columns, dict) or "b64" in columns:
+    if not isinstance(columns, dict) or is_base64(columns):
         name = outputs if isinstance(outputs, str) else (list(outputs or ["outputs"])[0])
         columns = {name: columns}
-    return {name: _from_json(value) for name, value in columns.items()}
+    return {name: from_json(value, name) for name, value in columns.items()}
 
 
-def grpc_request(model, inputs, signature="serving_default", version=None):
+def _columns(rows):
+    """Rows of named values, as one list of values by name; other rows as they are."""
+    if not (isinstance(rows, list) and rows and isinstance(rows[0], dict)) or is_base64(rows[0]):
+        return rows
+    with contextlib.suppress(KeyError, TypeError):
+        return {name: [row[name] for row in rows] for name in rows[0]}
+    raise invalid_value("answer", "the same names in every row", rows)
+
+
+def grpc_request(
+    model: str, inputs: Any, signature: str = "serving_default", version: int | None = None
+) -> Any:
     """A `PredictRequest`, for `PredictionServiceStub(channel).Predict(request, timeout)`.
 
     Args:
         model: The model's name in `models.config`.
-        inputs: dict of arrays by input name, each `[batch, ...]`. Double precision is sent
-            as float32, lists of whole numbers as int32.
+        inputs: dict of arrays by input name, each `[batch, ...]` with at least one row.
+            Double precision is sent as float32, lists of whole numbers as int32 (int64
+            where one is larger); give an array where the model takes something else.
         signature: The signature's name.
         version: A version number; None for the latest.
 
@@ -116,12 +275,12 @@ def grpc_request(model, inputs, signature="serving_default", version=None):
     request.model_spec.signature_name = signature
     if version is not None:
         request.model_spec.version.value = check_count(version, "version", 0)
-    for name, array in _arrays(inputs).items():
+    for name, array in request_arrays(inputs).items():
         request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
     return request
 
 
-def read_grpc(answer):
+def read_grpc(answer: Any) -> dict[str, np.ndarray]:
     """The arrays in a `PredictResponse`.
 
     Args:
@@ -139,45 +298,3 @@ def read_grpc(answer):
     {'codes': array([[3, 1]], dtype=int32)}
     """
     return {name: tf.make_ndarray(answer.outputs[name]) for name in sorted(answer.outputs)}
-
-
-def _arrays(inputs):
-    if not isinstance(inputs, dict) or not inputs:
-        raise invalid_type("inputs", "a dict of arrays by input name", inputs)
-    return {name: _array(value, name) for name, value in inputs.items()}
-
-
-def _array(value, name):
-    array = np.asarray(value)
-    if not array.ndim:
-        raise invalid_value("inputs", f"the batch as the first dimension of '{name}'", value)
-    if array.dtype == np.float64:
-        return array.astype(np.float32)
-    if array.dtype == np.int64 and not hasattr(value, "dtype"):
-        return array.astype(np.int32)
-    return array
-
-
-def _to_json(array):
-    if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-        raise invalid_value("inputs", "finite numbers (JSON has no others)", array)
-    if array.dtype.kind in "SO":
-        return _to_base64(array.tolist())
-    return array.tolist()
-
-
-def _to_base64(value):
-    if isinstance(value, list):
-        return [_to_base64(part) for part in value]
-    if isinstance(value, bytes):
-        return {"b64": base64.b64encode(value).decode()}
-    return value
-
-
-def _from_json(value):
-    array = np.asarray(value)
-    if array.dtype.kind == "f":
-        return array.astype(np.float32)
-    if array.dtype.kind in "iu":
-        return array.astype(np.int32)
-    return array

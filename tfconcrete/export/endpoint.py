@@ -1,12 +1,14 @@
 """From a Python function to a pure graph function that a server can run."""
 
 import contextlib
+import warnings
 
 import keras
 import tensorflow as tf
 
-from tfconcrete.export.boundary import boundary_dtype, unique
-from tfconcrete.export.graph import all_nodes, is_assignment, is_random, pruned
+from tfconcrete.export.boundary import boundary_dtype
+from tfconcrete.export.graph import all_nodes, is_assignment, is_python, is_random, pruned
+from tfconcrete.export.names import stable_names, unique
 from tfconcrete.layers.recorder import record_codes
 
 
@@ -21,44 +23,63 @@ def _inlined_functions():
         tf.config.run_functions_eagerly(before)
 
 
-def with_codes(call):
+def with_codes(call, model):
     """`call`, with the codes of every sampling layer added to what it returns.
 
-    A layer called inside a loop or a branch has its codes in another graph, where the
-    signature cannot reach them: it adds nothing.
+    The codes of a layer that Keras calls once for each time step (`TimeDistributed`, an
+    unrolled RNN) are one output `[batch, time, ...]`. A layer called inside a loop or a
+    branch of the graph has its codes there, where the signature cannot reach them: none of
+    its calls adds an output, and a warning says so.
 
     Args:
         call: Function from tensors by name to outputs by name.
+        model: The model that it calls.
     """
+    stable = stable_names(model)
 
     def call_and_record(tensors):
         with record_codes() as records:
             outputs = dict(call(tensors))
-        here = tf.compat.v1.get_default_graph()
-        reached = [(name, codes) for name, codes in records if codes.graph is here]
-        names = unique(f"{name}_codes" for name, _ in reached)
+        reached = _reachable_codes(records)
+        names = unique(f"{stable.get(name, name)}_codes" for name, _ in reached)
         for name, (_, codes) in zip(names, reached, strict=True):
             if name in outputs:
                 raise ValueError(
                     f"Cannot export: an output of the model is named '{name}', which is "
                     "the name for the codes of a sampling layer. Rename the output."
                 )
-            outputs[name] = without_detour(codes)
+            outputs[name] = codes
         return outputs
 
     return call_and_record
 
 
-def without_detour(codes):
-    """The indices themselves, where codes are read off a one-hot vector made from them."""
-    if codes.op.type != "ArgMax" or codes.op.inputs[0].op.type != "OneHot":
-        return codes
-    one_hot, axis = codes.op.inputs[0].op, tf.get_static_value(codes.op.inputs[1])
-    indices, rank = one_hot.inputs[0], one_hot.outputs[0].shape.rank
-    same_axis = axis is not None and (axis - one_hot.get_attr("axis")) % rank == 0
-    if indices.op.type != "ArgMax" or indices.dtype != codes.dtype or not same_axis:
-        return codes
-    return indices
+def _reachable_codes(records):
+    """Pairs of a layer's name and codes, in call order; time steps are stacked."""
+    here = tf.compat.v1.get_default_graph()
+    hidden = {record.name for record in records if record.codes.graph is not here}
+    for name in sorted(hidden):
+        warnings.warn(
+            f"The sampling layer '{name}' is called inside a loop or a branch, so that its "
+            "codes are no output of `serving_default`. Return them from the model to serve "
+            "them.",
+            stacklevel=2,
+        )
+    steps, reached = {}, []
+    for record in records:
+        if record.name in hidden:
+            continue
+        if not record.is_step:
+            reached.append((record.name, record.codes))
+        elif record.name in steps:
+            steps[record.name].append(record.codes)
+        else:
+            steps[record.name] = [record.codes]
+            reached.append((record.name, steps[record.name]))
+    return [
+        (name, tf.stack(codes, axis=1) if isinstance(codes, list) else codes)
+        for name, codes in reached
+    ]
 
 
 class Endpoint:
@@ -130,6 +151,13 @@ class Endpoint:
         ops = {node.op for node in all_nodes(graph_def.node, library)}
         drawn = sorted(op for op in ops if is_random(op)) if not random else []
         assigned = sorted(op for op in ops if is_assignment(op))
+        python = sorted(op for op in ops if is_python(op))
+        if python:
+            raise ValueError(
+                f"Cannot export signature '{self.name}': it calls back into Python "
+                f"({', '.join(python)}), which a server does not have. Write that part with "
+                "TensorFlow's or Keras' ops, or do it before the request."
+            )
         for found, what in ((drawn, "random ops"), (assigned, "assignments to variables")):
             if found:
                 raise ValueError(

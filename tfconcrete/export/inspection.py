@@ -1,30 +1,25 @@
 """`inspect`: what a SavedModel holds, and what TF Serving would refuse in it."""
 
 import dataclasses
-import pathlib
+import os
 
-import tensorflow as tf
-from google.protobuf import text_format
-from google.protobuf.message import DecodeError
-from tensorflow.core.framework import types_pb2
-from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow.python.framework import op_def_registry
-
-from tfconcrete._checks import invalid_value
-from tfconcrete.export.graph import (
-    all_nodes,
-    called_functions,
-    is_assignment,
-    is_python,
-    is_random,
-    reachable,
-    xla_functions,
+from tfconcrete.export.graph import all_nodes, is_assignment, is_random, reachable
+from tfconcrete.export.refusals import (
+    file_problems,
+    graph_problems,
+    warmup_problems,
+    weight_bytes,
 )
-from tfconcrete.export.versions import check_path, version_folder, versions
-from tfconcrete.export.warmup import FILE as WARMUP_FILE
+from tfconcrete.export.saved_model import (
+    dtype_name,
+    find_saved_model,
+    is_file,
+    read_meta_graph,
+    signature_names,
+    tensor_shape,
+)
+from tfconcrete.export.versions import is_version
 
-_MAX_WARMUP = 1000
-_NUMPY_NAMES = {"half": "float16", "float": "float32", "double": "float64"}
 _BIT_TRICKS = {"Bitcast", "BitwiseAnd"}
 
 
@@ -120,11 +115,12 @@ class SavedModelReport:
     __repr__ = __str__
 
 
-def inspect(path):
+def inspect(path: str | os.PathLike) -> SavedModelReport:
     """Looks into any SavedModel: signatures, ops, sizes, and what TF Serving would refuse.
 
     Reads the files without loading the model, so it also works on one that cannot be
-    loaded.
+    loaded, whatever is wrong with it. What a verdict cannot see is what only a run shows,
+    such as an op whose inputs do not fit each other.
 
     Args:
         path: The folder of a SavedModel, or one with version folders, of which the
@@ -145,21 +141,22 @@ def inspect(path):
     >>> print(report.verdict)
     TF Serving would serve this.
     """
-    folder = _find(check_path(path))
+    folder = find_saved_model(path)
     problems, notes = [], []
-    meta_graph = _read(folder, problems)
+    meta_graph, problem = read_meta_graph(folder)
     signatures = {}
-    if meta_graph is not None:
+    if meta_graph is None:
+        problems.append(problem)
+    else:
         library = {f.signature.name: f for f in meta_graph.graph_def.library.function}
-        for name in sorted(meta_graph.signature_def):
-            if not name.startswith("__"):
-                definition = meta_graph.signature_def[name]
-                signatures[name] = _signature(definition, meta_graph.graph_def, library)
-        _check_graph(meta_graph, library, signatures, problems)
-        _check_files(folder, meta_graph, problems)
+        for name in signature_names(meta_graph):
+            definition = meta_graph.signature_def[name]
+            signatures[name] = _signature(definition, meta_graph.graph_def, library)
+        problems.extend(graph_problems(meta_graph, library))
+        problems.extend(file_problems(folder, meta_graph))
         _note_signatures(signatures, notes)
-    _check_warmup(folder, problems)
-    if not folder.resolve().name.isdigit():
+    problems.extend(warmup_problems(folder, meta_graph))
+    if not is_version(folder.resolve().name):
         notes.append(
             f"the folder is named '{folder.resolve().name}': a server reads only folders "
             "named by a version number, such as 1, in the model's folder."
@@ -169,52 +166,14 @@ def inspect(path):
         signatures=signatures,
         size=_bytes(folder),
         variables_size=_bytes(folder / "variables"),
-        weights_size=_weight_bytes(folder),
+        weights_size=weight_bytes(folder),
         problems=problems,
         notes=notes,
     )
 
 
-def _is_saved_model(folder):
-    return any((folder / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt"))
-
-
-def _find(path):
-    if path.is_dir() and not _is_saved_model(path) and versions(path):
-        path = version_folder(path, versions(path)[-1])
-    if not path.is_dir():
-        raise invalid_value("path", "the folder of a SavedModel", str(path))
-    return path
-
-
-def _read(folder, problems):
-    """The meta graph that a server would load, or None."""
-    saved = saved_model_pb2.SavedModel()
-    try:
-        if (folder / "saved_model.pb").is_file():
-            saved.ParseFromString((folder / "saved_model.pb").read_bytes())
-        elif (folder / "saved_model.pbtxt").is_file():
-            text_format.Parse((folder / "saved_model.pbtxt").read_text(), saved)
-        else:
-            problems.append("there is no saved_model.pb in the folder.")
-            return None
-    except (DecodeError, text_format.ParseError) as error:
-        problems.append(f"saved_model.pb cannot be read: {error}.")
-        return None
-    for meta_graph in saved.meta_graphs:
-        if set(meta_graph.meta_info_def.tags) == {"serve"}:
-            return meta_graph
-    tags = [sorted(graph.meta_info_def.tags) for graph in saved.meta_graphs]
-    problems.append(f"no graph is tagged 'serve' (the tags are {tags}).")
-    return None
-
-
 def _tensor(info):
-    shape = None
-    if not info.tensor_shape.unknown_rank:
-        shape = tuple(None if d.size < 0 else d.size for d in info.tensor_shape.dim)
-    name = types_pb2.DataType.Name(info.dtype).removeprefix("DT_").lower()
-    return TensorReport(_NUMPY_NAMES.get(name, name), shape)
+    return TensorReport(dtype_name(info.dtype), tensor_shape(info))
 
 
 def _signature(definition, graph_def, library):
@@ -228,79 +187,6 @@ def _signature(definition, graph_def, library):
         {name: _tensor(definition.outputs[name]) for name in sorted(definition.outputs)},
         dict(sorted(ops.items())),
     )
-
-
-def _check_graph(meta_graph, library, signatures, problems):
-    if not signatures:
-        problems.append("it has no signature to call.")
-    for name, signature in signatures.items():
-        python = sorted(op for op in signature.ops if is_python(op))
-        if python:
-            problems.append(
-                f"signature '{name}' calls back into Python ({', '.join(python)}), which a "
-                "server does not have."
-            )
-        unknown = sorted(op for op in signature.ops if not op_def_registry.get(op))
-        if unknown:
-            problems.append(
-                f"signature '{name}' uses custom ops ({', '.join(unknown)}), which a server "
-                "does not have unless it was built with them."
-            )
-    compiled = xla_functions(meta_graph.graph_def)
-    for name in signatures:
-        used = _functions_of(meta_graph, name, library) & set(compiled)
-        if used:
-            problems.append(
-                f"signature '{name}' must be compiled by XLA (_XlaMustCompile in "
-                f"{', '.join(sorted(used))}), which a server has switched off unless it is "
-                "started with --xla_cpu_compilation_enabled=true."
-            )
-
-
-def _functions_of(meta_graph, name, library):
-    outputs = [info.name for info in meta_graph.signature_def[name].outputs.values()]
-    found = set()
-    for node in all_nodes(reachable(meta_graph.graph_def.node, outputs), library):
-        functions = (node.op, *called_functions(node))
-        found.update(function for function in functions if function in library)
-    return found
-
-
-def _check_files(folder, meta_graph, problems):
-    prefix = folder / "variables" / "variables"
-    uses_variables = any(
-        node.op in ("VarHandleOp", "VariableV2") for node in meta_graph.graph_def.node
-    )
-    if uses_variables:
-        if not prefix.with_suffix(".index").is_file():
-            problems.append("the file variables/variables.index is missing.")
-        else:
-            _check_variables(prefix, problems)
-    for asset in meta_graph.asset_file_def:
-        if not (folder / "assets" / asset.filename).is_file():
-            problems.append(f"the file assets/{asset.filename} is missing.")
-
-
-def _check_variables(prefix, problems):
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        problems.append(f"the variables cannot be read: {str(error).splitlines()[0]}")
-
-
-def _check_warmup(folder, problems):
-    path = folder / WARMUP_FILE
-    if not path.is_file():
-        return
-    try:
-        count = sum(1 for _ in tf.data.TFRecordDataset(str(path)))
-    except tf.errors.OpError as error:
-        problems.append(f"the warm-up file cannot be read: {error.message}")
-        return
-    if count > _MAX_WARMUP:
-        problems.append(f"the warm-up file has {count} records; {_MAX_WARMUP} are allowed.")
 
 
 def _note_signatures(signatures, notes):
@@ -333,18 +219,11 @@ def _note_signatures(signatures, notes):
 
 
 def _bytes(folder):
-    return sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file())
-
-
-def _weight_bytes(folder):
-    prefix = folder / "variables" / "variables"
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-    except (tf.errors.OpError, ValueError, RuntimeError):
-        return 0
-    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    return sum(
-        tf.TensorShape(shape).num_elements() * dtypes[name].size
-        for name, shape in shapes.items()
-        if dtypes[name] != tf.string
-    )
+    """The bytes of all regular files in a folder, at any depth."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            file = os.path.join(parent, name)
+            if is_file(file):
+                total += os.path.getsize(file)
+    return total

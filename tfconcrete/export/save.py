@@ -1,12 +1,16 @@
 """`save_discrete`: a trained model as a SavedModel whose sampling layers are argmaxes."""
 
 import os
+import warnings
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfconcrete._checks import check_number, invalid_type, invalid_value
-from tfconcrete.diagnostics.gap import evaluate_in_mode
+from tfconcrete._checks import check_flag, check_number, invalid_type, invalid_value
+from tfconcrete._workers import is_chief
+from tfconcrete.diagnostics.discretization_gap import evaluate_in_mode
+from tfconcrete.export.changes import signature_changes
 from tfconcrete.export.graph import strip_xla
 from tfconcrete.export.signatures import make_endpoints, warmup_requests
 from tfconcrete.export.versions import check_path, check_version, new_version
@@ -15,18 +19,32 @@ from tfconcrete.layers import sampling_layers
 
 
 def save_discrete(
-    model, path, version=None, *, warmup=None, validation_data=None, max_gap=None
-):
+    model: keras.Model,
+    path: str | os.PathLike,
+    version: int | None = None,
+    *,
+    warmup: Any = None,
+    validation_data: Any = None,
+    max_gap: float | None = None,
+    new_signature: bool = False,
+) -> str | os.PathLike | None:
     """Writes `<path>/<version>/`, a SavedModel for TF Serving with discrete argmaxes.
 
     `serving_default` gives the model's outputs, every sampling layer in argmax mode, and
     for each call of a sampling layer its int32 codes as `<layer name>_codes` (then
-    `_codes_1`, ... for further calls of it). A layer called inside a loop or a branch
-    has no such output: return its codes from the model. Inputs and outputs have the
-    model's names, the batch of any size first, and float32 for floats whatever the dtype
-    policy. The models of `tfc.models` also have the signatures `encode` (to codes),
-    `decode` (from codes) and `generate` (from int32 seeds `[batch, 2]`, one image a row),
-    the only one with random ops.
+    `_codes_1`, ... for further calls of it; `[batch, time, ...]` under `TimeDistributed`).
+    A layer called inside a loop or a branch has no such output: return its codes from the
+    model. A code is -1, and the output NaN, where a logit is NaN. Inputs and outputs have
+    the model's names, the batch of any size first, and float32 for floats whatever the dtype
+    policy; other dtypes are those of the model's inputs, for a subclassed model those of its
+    first call. Names that Keras makes up (`dense_7`, for which there are others in the next
+    process) are counted anew inside the model (`dense`, `dense_1`), and inputs without a
+    name are `x` (`x_0`, `x_1` where there are several): they stay when the same code
+    exports again, and a hot swap breaks no client.
+
+    A model with a method `signatures()` has the signatures that it returns: those of
+    `tfc.models` are `encode` (to codes), `decode` (from codes; NaN for what is no code) and
+    `generate` (from int32 seeds `[batch, 2]`, one image a row), the only one with random ops.
 
     The artifact holds the weights that the signatures read, once, and nothing else: no
     optimizer, no seed, no Python. It appears by one rename: a server sees the whole
@@ -41,12 +59,18 @@ def save_discrete(
             or a dict by input name), from which a warm-up request for every signature is
             made. Needs the `serving` extra.
         validation_data: None, or what `fit` takes as `validation_data`, for `max_gap`.
-        max_gap: None, or how much larger the loss of the discrete model may be than that
-            of the relaxed one on `validation_data`; a larger one raises, and nothing is
-            written.
+        max_gap: None, or how much larger the loss with the served argmax may be than that
+            with the training samples (relaxed, or the exact draws of a straight-through
+            layer) on `validation_data`; a larger one raises, and nothing is written.
+
+        new_signature: Whether names, dtypes and shapes of the signatures are meant to
+            differ from those of the latest version in `path`. Otherwise a difference is
+            warned of, since clients of a server that changes over to the new version
+            would meet it.
 
     Returns:
-        The path of the version, of the type of `path`.
+        The path of the version, of the type of `path`; None on the workers of a
+        `MultiWorkerMirroredStrategy` other than the chief, which alone writes.
 
     Example:
 
@@ -62,6 +86,7 @@ def save_discrete(
     folder = check_path(path)
     check_version(folder, version)
     _check_model(model)
+    check_flag(new_signature, "new_signature")
     if warmup is not None:
         serving_protos("prediction_log_pb2")
     endpoints = make_endpoints(model)
@@ -70,10 +95,20 @@ def save_discrete(
         examples = check_examples(warmup, endpoints[0].specs)
         requests = warmup_requests(endpoints, examples)
     _check_gap(model, validation_data, max_gap)
+    if not is_chief(model.distribute_strategy):
+        return None
     with new_version(folder, version) as (incomplete, result):
         _write(endpoints, incomplete)
         if requests:
             write_warmup(incomplete, folder.resolve().name, requests)
+        changes = [] if new_signature else signature_changes(incomplete, folder)
+    if changes:
+        warnings.warn(
+            f"{result['path']} has other signatures than the version before it, which clients "
+            f"will meet when a server changes over: {'; '.join(changes)}. (Say "
+            "`new_signature=True` where this is meant.)",
+            stacklevel=2,
+        )
     return type(path)(result["path"]) if isinstance(path, str) else result["path"]
 
 
@@ -89,8 +124,7 @@ def _check_model(model):
     if not sampling_layers(model):
         raise invalid_value(
             "model",
-            "a model with a sampling layer of `tfc.layers`; for one without, use "
-            "`model.export`",
+            "a model with a sampling layer of `tfc.layers`; for one without, use `model.export`",
             model,
         )
 
@@ -115,9 +149,9 @@ def _check_gap(model, validation_data, max_gap):
     gap = discrete - relaxed
     if not gap <= max_gap:
         raise ValueError(
-            f"Not exported: the discrete model's loss is {discrete:.6g}, the relaxed "
-            f"one's {relaxed:.6g} on the validation data, worse by {gap:.6g}, which "
-            f"is more than max_gap={max_gap}. Train at a lower temperature, or longer."
+            f"Not exported: the loss with the served argmax is {discrete:.6g}, that with "
+            f"training samples {relaxed:.6g} on the validation data, worse by {gap:.6g}, "
+            f"which is more than max_gap={max_gap}. Train at a lower temperature, or longer."
         )
 
 

@@ -8,11 +8,27 @@ import secrets
 import shutil
 import socket
 
+import tensorflow as tf
+
 from tfconcrete._checks import check_count, invalid_type, invalid_value
 
 # Not a number, so a server passes it by; the host and process tell whether it is stale.
 _PREFIX = ".incomplete"
 _LARGEST = 2**63 - 1
+# What the system says of a folder that cannot be written, or not that much.
+_UNWRITABLE = {
+    os.strerror(code): code
+    for code in (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EIO,
+    )
+}
 
 
 class UnwritablePath(OSError, ValueError):
@@ -46,14 +62,18 @@ def versions(path):
     path = pathlib.Path(path)
     if not path.is_dir():
         return []
-    names = (entry.name for entry in path.iterdir())
-    return sorted({int(name) for name in names if name.isascii() and name.isdigit()})
+    return sorted({int(entry.name) for entry in path.iterdir() if is_version(entry.name)})
+
+
+def is_version(name):
+    """Whether a server reads a folder of this name as a version."""
+    return name.isascii() and name.isdigit()
 
 
 def version_folder(path, version):
     """The folder of a version (a server reads `007` as 7)."""
-    names = (entry for entry in pathlib.Path(path).iterdir() if entry.name.isdigit())
-    return next(entry for entry in names if int(entry.name) == version)
+    entries = (entry for entry in pathlib.Path(path).iterdir() if is_version(entry.name))
+    return next(entry for entry in entries if int(entry.name) == version)
 
 
 @contextlib.contextmanager
@@ -85,26 +105,61 @@ def new_version(path, version=None):
             _flush_entry(path)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
-        for parent in reversed(made):
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+        _remove_folders(made)
         raise
+
+
+def write_files(folder, contents, remove=()):
+    """Writes files, each replaced whole: a reader sees the old content or the new one.
+
+    Args:
+        folder: Where to write, made where it is missing.
+        contents: str or bytes by file name, in the order in which they are to appear.
+        remove: Names of files to remove, if they are there.
+    """
+    made = _make_folders(folder)
+    written = {folder / f"{_PREFIX}-{secrets.token_hex(4)}": name for name in contents}
+    try:
+        with _clear_errors(folder):
+            for path, name in written.items():
+                content = contents[name]
+                path.write_bytes(content.encode() if isinstance(content, str) else content)
+                _flush_entry(path)
+            for path, name in written.items():
+                os.replace(path, folder / name)
+            for name in remove:
+                (folder / name).unlink(missing_ok=True)
+            _flush_entry(folder)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        _remove_folders(made)
+        raise
+
+
+def _remove_folders(made):
+    for folder in reversed(made):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 @contextlib.contextmanager
 def _clear_errors(path):
     try:
         yield
-    except PermissionError as error:
-        raise _unwritable(path, error) from error
     except OSError as error:
-        if error.errno not in (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR):
+        if error.errno not in _UNWRITABLE.values():
             raise
-        raise _unwritable(path, error) from error
+        raise _unwritable(path, error.strerror or str(error)) from error
+    except tf.errors.OpError as error:
+        # TensorFlow's writers have classes of their own; the system's words are in them.
+        reason = next((text for text in _UNWRITABLE if text in error.message), None)
+        if reason is None:
+            raise
+        raise _unwritable(path, reason) from error
 
 
-def _unwritable(path, error):
-    reason = error.strerror or str(error)
+def _unwritable(path, reason):
     return UnwritablePath(
         "Invalid value received for argument `path`. Expected a folder that can be "
         f"written. Received: path={os.fspath(path)!r} ({reason})"
@@ -122,9 +177,8 @@ def _make_folders(path):
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     except OSError as error:
-        for folder in reversed(made):
-            folder.rmdir()
-        raise _unwritable(path, error) from error
+        _remove_folders(made)
+        raise _unwritable(path, error.strerror or str(error)) from error
     return made
 
 

@@ -1,0 +1,179 @@
+"""`to_onnx` and `to_litert`: what is converted, what is not, and what the report says."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfconcrete as tfc
+from tests.export.small import FEATURES, functional, images, vae
+from tfconcrete.export.conversion import ConversionError, OutputReport
+from tfconcrete.export.margins import Margins
+
+pytest.importorskip("tf2onnx")
+pytest.importorskip("onnxruntime")
+CONVERTERS = {"onnx": tfc.export.to_onnx, "litert": tfc.export.to_litert}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A VAE, its export with warm-up requests."""
+    model = vae()
+    folder = tmp_path_factory.mktemp("exported") / "vae"
+    return model, tfc.export.save_discrete(model, folder, warmup=images(30, seed=1))
+
+
+@pytest.fixture(scope="module", params=CONVERTERS)
+def converted(request, exported):
+    """The report of a converter that was given nothing but the path."""
+    return request.param, CONVERTERS[request.param](exported[1])
+
+
+def test_every_signature_but_generate_is_converted_and_checked(exported, converted):
+    kind, report = converted
+    assert set(report.signatures) == {"serving_default", "encode", "decode"}
+    assert "draws random numbers" in report.skipped["generate"]
+    assert report.codes_equal
+    assert report["encode"].outputs["codes"] == OutputReport(
+        90, 0, None, report["encode"].outputs["codes"].median_margin
+    )
+    assert report["decode"].outputs["images"].error < 1e-5
+    suffix = {"onnx": ".onnx", "litert": ".tflite"}[kind]
+    for name, signature in report.signatures.items():
+        path = pathlib.Path(signature.path)
+        assert path.is_file() and path.name == f"{name}{suffix}"
+        assert path.parent == exported[1].with_name(f"1.{kind}")
+
+
+def test_a_server_passes_the_files_by(exported, converted):
+    folder = exported[1].parent
+    assert tfc.export.inspect(folder).path == str(folder / "1")
+
+
+def test_the_report_reads_well(converted):
+    text = str(converted[1])
+    assert "codes: all 90 equal" in text
+    assert "generate: not converted: it draws random numbers" in text
+
+
+def test_examples_of_ones_own_and_some_signatures(exported, tmp_path):
+    path = exported[1]
+    report = tfc.export.to_onnx(
+        path.parent, path=tmp_path / "out", signatures=["encode"], examples=images(5)
+    )
+    assert list(report.signatures) == ["encode"] and report.skipped == {}
+    assert report["encode"].outputs["codes"].count == 15
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["encode.onnx"]
+
+
+def test_without_examples_nothing_is_checked(tmp_path):
+    path = tfc.export.save_discrete(functional(), tmp_path / "m")
+    report = tfc.export.to_litert(path)
+    assert report["serving_default"].outputs is None and "not checked" in str(report)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"signatures": "encode"},
+        {"signatures": ["encoder"]},
+        {"examples": np.zeros([2, FEATURES + 1])},
+    ],
+)
+def test_wrong_arguments(exported, arguments):
+    for convert in CONVERTERS.values():
+        with pytest.raises((TypeError, ValueError), match=f"`{next(iter(arguments))}`"):
+            convert(exported[1], **arguments)
+
+
+def test_wrong_kinds_of_numbers(exported, tmp_path):
+    with pytest.raises(ValueError, match="`quantize`"):
+        tfc.export.to_litert(exported[1], "int4")
+    with pytest.raises(ValueError, match="`representative_data`"):
+        tfc.export.to_litert(exported[1], "int8")
+    with pytest.raises(ValueError, match="`opset`"):
+        tfc.export.to_onnx(exported[1], opset=0)
+    with pytest.raises(ValueError, match="SavedModel"):
+        tfc.export.to_onnx(tmp_path / "nowhere")
+
+
+def test_what_cannot_go_is_said(exported):
+    for convert in CONVERTERS.values():
+        with pytest.raises(ConversionError, match="signature 'generate': it draws random"):
+            convert(exported[1], signatures=["generate"])
+
+
+def test_ops_that_a_runtime_lacks_are_named(tmp_path):
+    class Bits(keras.layers.Layer):
+        def call(self, x):
+            return tf.cast(tf.raw_ops.PopulationCount(x=tf.cast(x, tf.int32)), tf.float32)
+
+    inputs = keras.Input([4], name="x")
+    model = keras.Model(inputs, tfc.ConcreteSample(name="z")(Bits()(inputs)))
+    path = tfc.export.save_discrete(model, tmp_path / "m")
+    report = tfc.export.to_onnx(path)
+    assert "PopulationCount" in report.skipped["serving_default"]
+
+
+def test_the_extra_is_named(exported, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)
+    with pytest.raises(ImportError, match=r"tfconcrete\[onnx\]"):
+        tfc.export.to_onnx(exported[1])
+
+
+def test_margins_say_how_close_a_code_was():
+    """Scores by hand: which differ, by how much, and what is no class."""
+    scores = np.array([[0.0, 1.0, 0.75], [3.0, -1.0, 2.0]], np.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], name="x")])
+    def choose(x):
+        return {"codes": tf.argmax(x, -1, output_type=tf.int32), "x": x}
+
+    margins = Margins(choose.get_concrete_function(), {"x": scores})
+    assert margins.known("codes") and not margins.known("x")
+    np.testing.assert_allclose(margins.of("codes"), [0.25, 1.0])
+    others = margins.between("codes", np.array([1, 0]), np.array([2, -1]))
+    np.testing.assert_allclose(others, [0.25, np.inf])
+
+
+def wide_vae():
+    """784-800-(20 x 8)-800-784, its weights large enough for codes to be clear."""
+    keras.utils.set_random_seed(0)
+    encoder = keras.Sequential(
+        [
+            keras.Input([784], name="image"),
+            keras.layers.Dense(800, "relu"),
+            keras.layers.Dense(160),
+            keras.layers.Reshape([20, 8]),
+        ]
+    )
+    decoder = keras.Sequential(
+        [
+            keras.Input([20, 8]),
+            keras.layers.Flatten(),
+            keras.layers.Dense(800, "relu"),
+            keras.layers.Dense(784),
+        ]
+    )
+    return tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample(name="z"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quantize", [None, "float16", "int8"])
+def test_quantized_codes_and_images(tmp_path, quantize):
+    """In int8 fewer than 2% of the codes differ, at near ties, and images correlate."""
+    path = tfc.export.save_discrete(wide_vae(), tmp_path / "vae")
+    x = np.random.default_rng(0).random([1_000, 784], np.float32)
+    report = tfc.export.to_litert(path, quantize, x if quantize == "int8" else None, examples=x)
+    codes, decoded = report["encode"].outputs["codes"], report["decode"].outputs["images"]
+    assert (
+        codes.count == 20_000
+        and codes.share < {None: 1e-3, "float16": 0.01, "int8": 0.02}[quantize]
+    ), str(report)
+    assert decoded.correlation > 0.99, str(report)
+    if codes.differing:
+        assert codes.largest_tie < codes.median_margin

@@ -1,0 +1,124 @@
+"""`to_litert`: a SavedModel's signatures as LiteRT (TensorFlow Lite) models."""
+
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.lite.python.convert_phase import ConverterError
+
+from tfconcrete._checks import check_choice
+from tfconcrete.export.conversion import ConversionError, ConversionReport, Source, convert
+
+_ROWS = 32  # of a step of the calibration
+
+
+def to_litert(
+    version_path: str | os.PathLike,
+    quantize: str | None = None,
+    representative_data: Any = None,
+    *,
+    path: str | os.PathLike | None = None,
+    signatures: Sequence[str] | None = None,
+    examples: Any = None,
+) -> ConversionReport:
+    """Converts the signatures of an export to LiteRT, and checks them with its interpreter.
+
+    TensorFlow's converter does the work, with built-in ops only, one file for each
+    signature, which keeps its name and those of its inputs and outputs. `generate` does not
+    go: it draws random numbers from seeds by integer arithmetic that LiteRT does not have.
+    Nor does a loop over a sequence in a batch of any size (an RNN, `LatentTreeLSTM`), for
+    which the built-in ops have no form; ONNX and OpenVINO take it. The check uses
+    `ai-edge-litert` where it is installed (the extra `litert`), else the interpreter in
+    TensorFlow.
+
+    Args:
+        version_path: What `save_discrete` returned, or any SavedModel's folder.
+        quantize: None for float32; `"float16"` for weights of half the size; `"int8"` for
+            weights and activations of a quarter. Inputs and outputs keep their dtypes.
+        representative_data: For `"int8"`, a batch for `serving_default` as `save_discrete`
+            takes for `warmup`: some hundreds of typical inputs, from which the ranges of
+            activations are taken. What other signatures take besides (codes) comes from
+            the SavedModel's answers to them.
+        path: The folder to write `<signature>.tflite` to; None for `<version_path>.litert`
+            (`.litert-int8`, ...), which TF Serving passes by.
+        signatures: Names of the signatures to convert; None for all that can go.
+        examples: A batch for the check, like `representative_data`; None for that, or for
+            the warm-up requests of the export, where it has some.
+
+    Returns:
+        A `ConversionReport`. Printed, it says for every output whether all codes are equal,
+        or which share differs and how close the ties were. In int8 some codes differ and
+        outputs are approximate: look at `share` and `correlation`.
+
+    Example:
+
+    ```python
+    report = tfc.export.to_litert("served/digits/1", "int8", representative_data=images)
+    print(report)
+    ```
+    """
+    if quantize is not None:
+        check_choice(quantize, "quantize", ("float16", "int8"))
+    if quantize == "int8" and representative_data is None:
+        raise ValueError(
+            'Invalid arguments. Expected `representative_data` with quantize="int8". Received: none'
+        )
+    typical = None if representative_data is None else Source(version_path, representative_data)
+    source = typical if examples is None and typical else Source(version_path, examples)
+
+    def make(signature):
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            str(source.path), signature_keys=[signature]
+        )
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        if quantize is not None:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantize == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        if quantize == "int8":
+            converter.representative_dataset = _steps(typical, signature)
+            converter.target_spec.supported_ops += [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return converter.convert(), ".tflite"
+            except ConverterError as error:
+                raise ConversionError(f"TensorFlow's converter says: {_said(error)}") from error
+
+    kind = "" if quantize is None else f"-{quantize}"
+    path = f"{source.path}.litert{kind}" if path is None else path
+    return convert(source, f"LiteRT{kind}", path, signatures, make, _run)
+
+
+def _said(error):
+    """The first line of an error of the converter, without the places in the graph."""
+    first = str(error).strip().splitlines()[0]
+    return re.sub(r"^.*?error: (loc\(.*\): )?", "", first)
+
+
+def _steps(source, signature):
+    """The generator of representative inputs that the converter asks for."""
+    inputs = source.inputs(signature)
+    if inputs is None:
+        raise ConversionError("`representative_data` does not lead to its inputs")
+    rows = len(next(iter(inputs.values())))
+
+    def steps():
+        for start in range(0, rows, _ROWS):
+            yield signature, {name: value[start : start + _ROWS] for name, value in inputs.items()}
+
+    return steps
+
+
+def _run(content, signature, inputs):
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+    except ImportError:
+        Interpreter = tf.lite.Interpreter
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interpreter = Interpreter(model_content=content)
+    return interpreter.get_signature_runner(signature)(**inputs)
