@@ -17,9 +17,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 MODULES = [
-    info.name
-    for info in pkgutil.walk_packages(tfc.__path__, "tfconcrete.")
-    if not info.ispkg
+    info.name for info in pkgutil.walk_packages(tfc.__path__, "tfconcrete.") if not info.ispkg
 ]
 
 
@@ -38,6 +36,13 @@ def test_readme_names_the_commands_that_exist():
     assert {"demo", "test"} <= commands <= targets
 
 
+def test_readme_names_every_example():
+    listed = README[README.index("## Examples") :]
+    for path in (ROOT / "keras_examples").glob("*.py"):
+        if 'if __name__ == "__main__"' in path.read_text():
+            assert f"`{path.name}`" in listed, path.name
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -52,8 +57,20 @@ def test_docstring_examples(name, tmp_path, monkeypatch):
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 
 
-PUBLIC = ["noise", "relaxations", "estimators", "bijectors", "schedules", "distributions",
-          "layers", "objectives", "calibration", "diagnostics", "models", "callbacks"]  # fmt: skip
+PUBLIC = [
+    "noise",
+    "relaxations",
+    "estimators",
+    "bijectors",
+    "schedules",
+    "distributions",
+    "layers",
+    "objectives",
+    "calibration",
+    "diagnostics",
+    "models",
+    "callbacks",
+]
 
 
 @pytest.mark.parametrize("room", PUBLIC)
@@ -65,3 +82,19 @@ def test_every_public_name_is_documented(room):
         assert len(text.split()) > 10, f"tfc.{room}.{name} has no docstring"
         is_record = isinstance(thing, type) and issubclass(thing, tuple)
         assert ">>>" in text or is_record, f"tfc.{room}.{name} has no example"
+
+
+def test_the_version_is_the_same_everywhere():
+    assert f"\nversion: {tfc.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {tfc.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"tfconcrete-{tfc.__version__}-py3" in README
+
+
+def test_workflows_call_targets_that_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = set()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        commands = re.findall(r"- run: (.*)", path.read_text())
+        assert all(command.startswith("make ") for command in commands), path
+        called.update(command.split()[1] for command in commands)
+    assert {"lint", "test", "docs", "dist"} <= called <= targets

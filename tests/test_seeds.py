@@ -40,9 +40,7 @@ def test_integer_tensors(dtype):
 
 
 def test_wide_tensors_keep_their_low_words():
-    np.testing.assert_array_equal(
-        as_seed(tf.constant([2**32 + 5, -1], tf.int64)), [5, -1]
-    )
+    np.testing.assert_array_equal(as_seed(tf.constant([2**32 + 5, -1], tf.int64)), [5, -1])
     np.testing.assert_array_equal(as_seed(np.array([1, 2])), [1, 2])
     np.testing.assert_array_equal(as_seed([1, 2]), [1, 2])
 

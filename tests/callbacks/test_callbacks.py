@@ -117,9 +117,9 @@ def test_setting_the_temperature_never_retraces():
     traces = []
 
     class Traced(tfc.ConcreteSample):
-        def _relax(self, *arguments):
+        def relax(self, *arguments, **keywords):
             traces.append(1)
-            return super()._relax(*arguments)
+            return super().relax(*arguments, **keywords)
 
     fit(make_model(Traced()), C.TemperatureScheduler(SCHEDULE, unit="step"), epochs=4)
     assert len(traces) <= 2
@@ -128,7 +128,7 @@ def test_setting_the_temperature_never_retraces():
 def test_scheduler_errors():
     with pytest.raises(TypeError, match="`schedule`"):
         C.TemperatureScheduler(0.5)
-    with pytest.raises(ValueError, match="`unit`. Expected one of \"epoch\", \"step\""):
+    with pytest.raises(ValueError, match='`unit`. Expected one of "epoch", "step"'):
         C.TemperatureScheduler(SCHEDULE, unit="batch")
     with pytest.raises(ValueError, match="`layers`"):
         fit(make_model(), C.TemperatureScheduler(SCHEDULE, layers=["y"]))
@@ -157,7 +157,9 @@ def test_discretization_gap():
     z = tfc.ConcreteSample(temperature=0.5, seed=0)
     model = make_model(z, metrics=["mae"])
     history = fit(
-        model, C.DiscretizationGap((X, Y)), C.DiscretizationGap((X, Y), every=2),
+        model,
+        C.DiscretizationGap((X, Y)),
+        C.DiscretizationGap((X, Y), every=2),
         validation_data=(X, Y),
     )
     # Keras' own validation is discrete already.
@@ -232,7 +234,8 @@ def test_gradient_diagnostics_with_datasets_and_losses():
         warnings.simplefilter("ignore")
         history = fit(model, C.GradientDiagnostics(data, num_samples=2, loss=loss, every=2))
     assert len([name for name in history if name.endswith("gradient_variance")]) == 2
-    assert all(len(v) == 1 for name, v in history.items() if name != "loss")
+    measured = -(-len(history["loss"]) // 2)  # the first epoch, and every other after it
+    assert all(len(v) == measured for name, v in history.items() if name != "loss")
     with pytest.raises(ValueError, match="`num_samples`"):
         C.GradientDiagnostics(data, num_samples=1)
     with pytest.raises(TypeError, match="`loss`"):
@@ -241,15 +244,14 @@ def test_gradient_diagnostics_with_datasets_and_losses():
 
 def test_callbacks_on_a_model_of_the_package():
     """The bound of training is differentiated, and both bounds of the test are logged."""
-    encoder = keras.Sequential([keras.Input([3]), keras.layers.Dense(8),
-                                keras.layers.Reshape([2, 4])])
-    decoder = keras.Sequential([keras.Input([2, 4]), keras.layers.Flatten(),
-                                keras.layers.Dense(3)])
+    encoder = keras.Sequential(
+        [keras.Input([3]), keras.layers.Dense(8), keras.layers.Reshape([2, 4])]
+    )
+    decoder = keras.Sequential([keras.Input([2, 4]), keras.layers.Flatten(), keras.layers.Dense(3)])
     model = tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample(0.5, seed=0))
     model.compile("adam")
     x = (X > 0).astype("float32")
-    callbacks = [C.TemperatureScheduler(SCHEDULE), C.GradientDiagnostics(x),
-                 C.DiscretizationGap(x)]
+    callbacks = [C.TemperatureScheduler(SCHEDULE), C.GradientDiagnostics(x), C.DiscretizationGap(x)]
     history = model.fit(x, callbacks=callbacks, verbose=0).history
     assert history["temperature"] == [2.0]
     assert history["gradient_variance"][0] > 0
@@ -262,10 +264,10 @@ def test_callbacks_on_a_model_of_the_package():
 @pytest.mark.parametrize("estimator", ["rloo", "disarm_tree"])
 def test_score_function_gradients_are_seen(estimator):
     """At the posterior's logits, with the variance that the training loss itself has."""
-    encoder = keras.Sequential([keras.Input([3]), keras.layers.Dense(8),
-                                keras.layers.Reshape([2, 4])])
-    decoder = keras.Sequential([keras.Input([2, 4]), keras.layers.Flatten(),
-                                keras.layers.Dense(3)])
+    encoder = keras.Sequential(
+        [keras.Input([3]), keras.layers.Dense(8), keras.layers.Reshape([2, 4])]
+    )
+    decoder = keras.Sequential([keras.Input([2, 4]), keras.layers.Flatten(), keras.layers.Dense(3)])
     model = tfc.models.ScoreFunctionVAE(
         encoder, decoder, tfc.ConcreteSample(0.5, seed=0), estimator=estimator
     )

@@ -182,9 +182,7 @@ class TestIntegratesToOne:
 
     def test_logistic_normal_of_three(self, temperature):
         log_x, du = log_ratio_grid(temperature, width=20.0)
-        distribution = D.LogisticNormal(
-            np.array([0.5, -1.0]), np.array([0.7, 2.0]), temperature
-        )
+        distribution = D.LogisticNormal(np.array([0.5, -1.0]), np.array([0.7, 2.0]), temperature)
         log_prob = distribution.log_prob(np.exp(log_x)).numpy()
         total = np.sum(np.exp(log_prob + log_x.sum(-1))) * du
         assert total == pytest.approx(1.0, abs=1e-8)

@@ -122,8 +122,8 @@ def test_exact_where_nothing_underflows():
         z, expected = exact.experimental_sample_and_log_prob(200, seed=0)
         keep = z.numpy().min(-1) > 1e-20
         if name == "stick_breaking":
-            w = tfc.bijectors.StickBreakingSoftmax(0.2)._sticks(z).numpy()
-            keep &= w.min(-1) > 1e-3
+            w = 0.2 * np.log(z[:, :-1] / z[:, -1:])
+            keep &= (w.min(-1) > 1e-3) & (w.sum(-1) < 1 - 1e-3)
         d = IGR(np.zeros(4, np.float32), np.ones(4, np.float32), 0.2, name)
         found = d.log_prob(tf.cast(z, tf.float32))
         assert keep.sum() > 50
@@ -186,8 +186,10 @@ def test_kl_of_flows_compares_their_parameters():
     shared = flow(3)
     a = IGR(np.zeros(3), np.ones(3), 0.5, shared)
     assert float(tfd.kl_divergence(a, a.copy(loc=np.ones(3)))) == 1.5
-    fixed = [tfc.bijectors.PlanarFlow(*(v + 0.0 for v in (f.u, f.w, f.b)))
-             for f in (flow(3, 0), flow(3, 0), flow(3, 1))]  # fmt: skip
+    fixed = [
+        tfc.bijectors.PlanarFlow(*(v + 0.0 for v in (f.u, f.w, f.b)))
+        for f in (flow(3, 0), flow(3, 0), flow(3, 1))
+    ]
     laws = [IGR(np.zeros(3), np.ones(3), 0.5, f) for f in fixed]
     assert float(tfd.kl_divergence(laws[0], laws[1])) == 0.0
     with pytest.raises(ValueError, match="same transform"):
@@ -299,16 +301,70 @@ def test_truncated_density_counts_the_kept_coordinates():
     np.testing.assert_allclose(small.log_prob(kept), log_prob[0], atol=1e-6)
 
 
-def test_truncated_density_sums_to_one_over_the_strata():
-    """One kept class or two, of two: the masses of the strata and their total."""
-    d = IGR(np.array([0.2, 0.1]), np.ones(2), 0.5, "stick_breaking", precision=0.5)
-    steps = 400_000
+def truncated_pair(precision, temperature=0.5, delta=0.7, dtype=np.float64):
+    loc, scale = np.array([0.4, -0.3], dtype), np.array([0.8, 1.2], dtype)
+    return IGR(loc, scale, temperature, "stick_breaking", delta, precision)
+
+
+@pytest.mark.parametrize("precision", [0.3, 0.5, 0.9])
+@pytest.mark.parametrize("temperature", [0.3, 1.5])
+def test_truncated_density_over_the_strata(precision, temperature):
+    """One kept class or two: each stratum has the mass of its event, and they sum to 1.
+
+    A sample keeps one class if the first stick, sigmoid(y_1), exceeds rho.
+    """
+    d = truncated_pair(precision, temperature)
+    steps = 20_000
     x = (np.arange(steps) + 0.5) / steps
-    one = d.prob(np.stack([x, 0 * x, 1 - x], -1)).numpy()
-    w = 0.5 * np.log(np.maximum(x, 1e-12) / (1 - x))
-    one_mass = one[(w > 0.5) & (w < 1)].mean() * ((w > 0.5) & (w < 1)).mean()
-    shares = d.sample(50_000, seed=0).numpy()[:, 1] == 0
-    assert abs(shares.mean() - one_mass) < 5 * 0.5 / np.sqrt(50_000) + 1e-3
+    one = d.prob(np.stack([x, 0 * x, 1 - x], -1)).numpy().mean()
+    expected = stats.norm.sf((np.log(precision / (1 - precision)) - 0.4) / 0.8)
+    np.testing.assert_allclose(one, expected, atol=2e-3)
+
+    a, b = np.meshgrid(x[::20], x[::20], indexing="ij")
+    inside = a + b < 1
+    z = np.stack([a, b, 1 - a - b], -1)[inside]
+    two = d.prob(z).numpy().sum() * (20 / steps) ** 2
+    np.testing.assert_allclose(two, 1 - expected, atol=4e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_truncated_density_off_the_support(dtype):
+    d = truncated_pair(0.5, dtype=dtype)
+
+    def point(*sticks):
+        scores = np.exp(np.array(sticks) / 0.5) * (np.array(sticks) > 0)
+        z = np.append(scores, 0.7)
+        return (z / z.sum()).astype(dtype)
+
+    for on in (point(0.6, 0), point(0.95, 0), point(0.2, 0.1), point(0.2, 0.7)):
+        assert np.isfinite(d.log_prob(on))
+    for off in (
+        point(0.4, 0),  # the first stick does not pass rho: the second is kept too
+        point(0.6, 0.1),  # it does: the second is cut
+        point(0, 0.4),  # no first stick
+        point(0.45, 0.6),  # sticks that sum to more than 1
+        np.array([0, 0, 1], dtype),
+    ):
+        assert d.log_prob(off) == -np.inf
+    compiled = tf.function(d.log_prob, jit_compile=True)
+    assert compiled(point(0.4, 0)) == -np.inf and np.isfinite(compiled(point(0.6, 0)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("temperature", [0.01, 0.1, 1.0, 10.0])
+def test_truncated_samples_have_density(dtype, temperature):
+    """No sample is taken for a point off the support, however it was rounded."""
+    for precision in (0.3, 0.9, 0.999):
+        d = IGR(
+            np.zeros(12, dtype),
+            np.full(12, 2, dtype),
+            temperature,
+            "stick_breaking",
+            precision=precision,
+        )
+        z, fused = d.experimental_sample_and_log_prob(2000, seed=1)
+        found = d.log_prob(tf.identity(z)).numpy()
+        assert np.all(np.isfinite(found)) and np.all(np.isfinite(fused))
 
 
 def test_precision_needs_stick_breaking():

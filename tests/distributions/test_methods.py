@@ -31,8 +31,10 @@ class TestShapes:
         assert distribution.sample(5, seed=0).shape == [5] + shape
         assert distribution.sample([4, 5], seed=0).shape == [4, 5] + shape
         assert distribution.log_prob(distribution.sample([4, 5])).shape == [
-            4, 5, *distribution.batch_shape,
-        ]  # fmt: skip
+            4,
+            5,
+            *distribution.batch_shape,
+        ]
         sample, log_prob = distribution.experimental_sample_and_log_prob([4, 5], seed=0)
         assert sample.shape == [4, 5] + shape
         assert log_prob.shape == [4, 5] + distribution.batch_shape
@@ -98,9 +100,7 @@ class TestShapes:
         assert type(copy) is type(distribution)
         np.testing.assert_array_equal(copy.temperature, 2.0)
         x = distribution.sample(seed=0)
-        np.testing.assert_allclose(
-            copy.log_prob(x), make(temperature=2.0).log_prob(x), rtol=1e-6
-        )
+        np.testing.assert_allclose(copy.log_prob(x), make(temperature=2.0).log_prob(x), rtol=1e-6)
         assert distribution.copy().name == distribution.name
         assert set(distribution.parameters) >= {"temperature", "validate_args", "name"}
 
@@ -226,9 +226,7 @@ class TestDiscrete:
         loc = LOGITS[:, :2]
         distribution = D.LogisticNormal(loc, np.ones([2]), 0.1)
         expected = scipy.special.softmax(np.concatenate([loc, np.zeros([2, 1])], -1), -1)
-        np.testing.assert_allclose(
-            distribution.discrete().probs_parameter(), expected, rtol=1e-9
-        )
+        np.testing.assert_allclose(distribution.discrete().probs_parameter(), expected, rtol=1e-9)
         assert isinstance(distribution.discrete(), tfd.OneHotCategorical)
 
 
@@ -348,8 +346,6 @@ def test_parameter_properties(make):
     shape = [2, 3]
     shapes = cls.param_shapes(shape)
     assert set(shapes) == set(properties)
-    trainable = tfp.experimental.util.make_trainable(
-        cls, batch_and_event_shape=shape, seed=[1, 2]
-    )
+    trainable = tfp.experimental.util.make_trainable(cls, batch_and_event_shape=shape, seed=[1, 2])
     assert len(trainable.trainable_variables) >= 2
     assert trainable.log_prob(make().sample(seed=0)).shape == make().batch_shape

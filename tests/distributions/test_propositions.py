@@ -40,9 +40,7 @@ class TestProposition1:
         half = np.diff(edges)[:, np.newaxis] / 2
         u = edges[:-1, np.newaxis] + half * (1 + nodes)
         points = scipy.special.softmax(np.stack([u, np.zeros_like(u)], -1), -1)
-        masses = np.sum(
-            half * weights * distribution.prob(points).numpy() * points.prod(-1), -1
-        )
+        masses = np.sum(half * weights * distribution.prob(points).numpy() * points.prod(-1), -1)
         counts = np.histogram(np.log(x[:, 0] / x[:, 1]), edges)[0]
         check_frequencies(
             np.append(counts, NUM_SAMPLES - counts.sum()), np.append(masses, 1 - masses.sum())
@@ -62,9 +60,7 @@ class TestProposition1:
         distribution = D.Concrete(temperature, logits=np.log(ALPHA))
         winners = np.argmax(distribution.sample(NUM_SAMPLES, seed=4), -1)
         check_frequencies(np.bincount(winners, minlength=4), PROBS)
-        np.testing.assert_allclose(
-            distribution.discrete().probs_parameter(), PROBS, rtol=1e-12
-        )
+        np.testing.assert_allclose(distribution.discrete().probs_parameter(), PROBS, rtol=1e-12)
 
     def test_c_zero_temperature(self):
         x = D.Concrete(1e-6, logits=np.log(ALPHA)).sample(NUM_SAMPLES, seed=5).numpy()

@@ -55,9 +55,7 @@ def exact_gradients(states, logits, weights, num_samples=None):
         if num_samples is None:
             value = tf.reduce_sum(tf.exp(log_q) * log_weights)
         else:
-            tuples = np.array(
-                list(itertools.product(range(len(states)), repeat=num_samples))
-            )
+            tuples = np.array(list(itertools.product(range(len(states)), repeat=num_samples)))
             log_probability = tf.reduce_sum(tf.gather(log_q, tuples), axis=1)
             bound = tf.reduce_logsumexp(tf.gather(log_weights, tuples), axis=1)
             bound -= np.log(num_samples)

@@ -41,9 +41,7 @@ def exact_gradient(objective):
         tape.watch(logits)
         log_probs = tf.nn.log_softmax(logits)
         log_state = tf.reduce_sum(ONE_HOTS * log_probs, [1, 2])
-        value = tf.reduce_sum(
-            tf.exp(log_state) * objective(tf.constant(ONE_HOTS.reshape(16, 8)))
-        )
+        value = tf.reduce_sum(tf.exp(log_state) * objective(tf.constant(ONE_HOTS.reshape(16, 8))))
     return tape.gradient(value, logits).numpy()
 
 
@@ -99,14 +97,18 @@ def test_gumbel_rao_is_straight_through_gumbel_softmax_with_less_variance():
     num, temperature = 20_000, 0.7
     single, _ = sample_gradients(
         functools.partial(e.straight_through_gumbel_softmax, temperature=temperature),
-        cubic, num, seed=1,
-    )  # fmt: skip
+        cubic,
+        num,
+        seed=1,
+    )
     variances = [single.var(0).sum()]
     for num_samples in (1, 10, 50):
         averaged, _ = sample_gradients(
             functools.partial(e.gumbel_rao, temperature=temperature, num_samples=num_samples),
-            cubic, num, seed=2,
-        )  # fmt: skip
+            cubic,
+            num,
+            seed=2,
+        )
         error = np.sqrt((single.var(0) + averaged.var(0)) / num)
         difference = single.mean(0) - averaged.mean(0)
         assert np.all(np.abs(difference) < 4.5 * error)

@@ -37,9 +37,7 @@ def test_value_and_gradient(vjp, jit_compile):
     perturbed = logits.numpy().astype(np.float64) + noise.logistic([3000, 4], 3).numpy()
     np.testing.assert_array_equal(value, perturbed > 0)
     soft = scipy.special.expit(perturbed / temperature)
-    np.testing.assert_allclose(
-        gradient, upstream * soft * (1.0 - soft) / temperature, atol=1e-6
-    )
+    np.testing.assert_allclose(gradient, upstream * soft * (1.0 - soft) / temperature, atol=1e-6)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -64,9 +62,7 @@ def test_masks(vjp, jit_compile):
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64])
 def test_dtypes(vjp, dtype):
     logits = tf.cast(tf.random.stateless_normal([100], [0, 1]), dtype)
-    value, gradient = vjp(
-        lambda x: bin_concrete_straight_through(x, 0.3, seed=0), logits, None
-    )
+    value, gradient = vjp(lambda x: bin_concrete_straight_through(x, 0.3, seed=0), logits, None)
     assert value.dtype == dtype and gradient.dtype == dtype
     assert set(np.unique(tf.cast(value, tf.float32))) == {0.0, 1.0}
     assert np.all(np.isfinite(tf.cast(gradient, tf.float32)))

@@ -48,7 +48,10 @@ def test_disarm_pair_by_pair():
     b, partner = seen["sample"]
     f, f_partner = seen["values"]
     expected = (
-        0.5 * (f - f_partner)[:, None] * (-1.0) ** partner * (b != partner)
+        0.5
+        * (f - f_partner)[:, None]
+        * (-1.0) ** partner
+        * (b != partner)
         * sigmoid(np.abs(logits))
     )
     np.testing.assert_allclose(gradient, expected, rtol=1e-10, atol=1e-12)

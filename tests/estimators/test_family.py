@@ -26,10 +26,34 @@ def test_frequencies_are_the_softmax(estimator):
     assert scipy.stats.chisquare(counts, expected * num / expected.sum()).pvalue > 1e-4
 
 
-def test_one_seed_draws_one_class(estimator):
-    logits = tf.random.stateless_normal([50, 6], [0, 1])
+@pytest.mark.parametrize("num_classes", [5, 63, 64, 65, 300])
+def test_one_seed_draws_one_class(family, num_classes):
+    """Whichever estimator; from 64 classes on those that perturb every class stand apart."""
+    logits = tf.random.stateless_normal([200, num_classes], [4, 4])
     draw = tfc.relaxations.categorical(logits, seed=11)
-    np.testing.assert_array_equal(estimator(logits, seed=11), draw)
+    perturbed = tfc.relaxations.discretize(tfc.relaxations.concrete(logits, 0.5, seed=11))
+    if num_classes < 64:
+        np.testing.assert_array_equal(perturbed, draw)
+    for name, function in family.items():
+        own = perturbed if name == "straight_through_gumbel_softmax" else draw
+        np.testing.assert_array_equal(function(logits, seed=11), own, err_msg=name)
+
+
+@pytest.mark.parametrize("num_classes", [5, 63, 64, 65, 300])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_class_does_not_depend_on_what_is_known_of_the_shape(num_classes, axis, compiled):
+    shape = [4, 3, 2]
+    shape[axis] = num_classes
+    logits = tf.random.stateless_normal(shape, [4, 4])
+    draw = tfc.relaxations.categorical(logits, axis=axis, seed=11)
+    for unknown in ([None] * 3, None) if not compiled else ([None] * 3,):
+        traced = tf.function(
+            lambda x: tfc.relaxations.categorical(x, axis=axis, seed=11),
+            input_signature=[tf.TensorSpec(unknown)],
+            jit_compile=compiled,
+        )
+        np.testing.assert_array_equal(traced(logits), draw)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -153,9 +177,7 @@ def test_dtypes(estimator, vjp, dtype):
     assert cast_value.dtype == dtype and cast_gradient.dtype == dtype
     np.testing.assert_array_equal(tf.cast(cast_value, tf.float32), value)
     rtol, atol = {"float16": (2e-3, 1e-5), "bfloat16": (1e-2, 1e-5)}.get(dtype.name, (2e-5, 2e-6))
-    np.testing.assert_allclose(
-        tf.cast(cast_gradient, tf.float32), gradient, rtol=rtol, atol=atol
-    )
+    np.testing.assert_allclose(tf.cast(cast_gradient, tf.float32), gradient, rtol=rtol, atol=atol)
 
 
 def test_large_and_equal_logits(estimator, vjp):
@@ -192,9 +214,14 @@ def test_seeds(estimator):
 @pytest.mark.parametrize("kind", [tf.Variable, tf.constant, keras.Variable, np.float32])
 @pytest.mark.parametrize(
     "name",
-    ["straight_through", "straight_through_gumbel_softmax", "gumbel_rao",
-     "gapped_straight_through", "reinmax"],
-)  # fmt: skip
+    [
+        "straight_through",
+        "straight_through_gumbel_softmax",
+        "gumbel_rao",
+        "gapped_straight_through",
+        "reinmax",
+    ],
+)
 def test_temperature_may_be_a_tensor_or_variable(name, kind, vjp):
     function = getattr(tfc.estimators, name)
     logits = tf.random.stateless_normal([8, 4], [5, 5])
@@ -217,14 +244,17 @@ def test_one_temperature_for_each_row(vjp):
     logits = tf.random.stateless_normal([3, 4], [6, 6])
     upstream = tf.random.stateless_normal([3, 4], [6, 7])
     each = tf.constant([[0.5], [1.0], [2.0]])
-    for name in ("straight_through", "straight_through_gumbel_softmax", "gumbel_rao",
-                 "gapped_straight_through", "reinmax"):  # fmt: skip
+    for name in (
+        "straight_through",
+        "straight_through_gumbel_softmax",
+        "gumbel_rao",
+        "gapped_straight_through",
+        "reinmax",
+    ):
         function = getattr(tfc.estimators, name)
         _, together = vjp(lambda x, f=function: f(x, each, seed=0), logits, upstream)
         for row, temperature in enumerate([0.5, 1.0, 2.0]):
-            _, alone = vjp(
-                lambda x, f=function, t=temperature: f(x, t, seed=0), logits, upstream
-            )
+            _, alone = vjp(lambda x, f=function, t=temperature: f(x, t, seed=0), logits, upstream)
             np.testing.assert_allclose(together[row], alone[row], atol=1e-6)
 
 
@@ -253,9 +283,15 @@ def test_bad_arguments(estimator, arguments, error, message):
 
 every_function = pytest.mark.parametrize(
     "name",
-    ["straight_through", "straight_through_gumbel_softmax", "bin_concrete_straight_through",
-     "gumbel_rao", "gapped_straight_through", "reinmax"],
-)  # fmt: skip
+    [
+        "straight_through",
+        "straight_through_gumbel_softmax",
+        "bin_concrete_straight_through",
+        "gumbel_rao",
+        "gapped_straight_through",
+        "reinmax",
+    ],
+)
 
 
 @pytest.mark.parametrize("temperature", [0, 0.0, -1.0, NAN, INF, tf.constant(0.0)])
@@ -280,3 +316,51 @@ def test_logits_of_unknown_rank(family):
     for function in family.values():
         traced = tf.function(lambda x, f=function: f(x, seed=1), [tf.TensorSpec(None)])
         np.testing.assert_array_equal(traced(logits), function(logits, seed=1))
+
+
+def test_a_temperature_with_more_rows_than_the_logits_raises(family, vjp):
+    """The noise has the shape of the logits: rows would share it."""
+    for function in (
+        *(f.func for f in family.values()),
+        tfc.relaxations.concrete,
+        tfc.relaxations.exp_concrete,
+    ):
+
+        def call(logits, temperature, function=function):
+            return function(logits, temperature, seed=0)
+
+        with pytest.raises(ValueError, match="`temperature`. Expected a shape that broadcasts to"):
+            call(tf.zeros([3]), tf.ones([4, 1]))
+        with pytest.raises(ValueError, match="`temperature`. Expected a shape that broadcasts to"):
+            call(tf.zeros([1, 3]), tf.ones([4, 1]))
+        unknown = [tf.TensorSpec([None, None]), tf.TensorSpec([None, None])]
+        traced = tf.function(
+            lambda x, t, call=call: vjp(lambda x: call(x, t), x, None), input_signature=unknown
+        )
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            traced(tf.zeros([1, 3]), tf.ones([4, 1]))
+        for seen, expected in zip(
+            traced(tf.zeros([4, 3]), tf.ones([4, 1])),
+            vjp(lambda x, call=call: call(x, 1.0), tf.zeros([4, 3]), None),
+            strict=True,
+        ):
+            np.testing.assert_allclose(seen, expected, atol=1e-6)
+
+
+def test_rows_with_nan_are_nan_and_alone_in_it(estimator, vjp):
+    """Forward and backward, below and above 64 classes."""
+    for num_classes in (5, 70):
+        logits = np.random.default_rng(0).normal(size=[3, num_classes]).astype(np.float32)
+        clean, _ = vjp(lambda x: estimator(x, seed=1), tf.constant(logits), None)
+        logits[1, 2] = np.nan
+        value, gradient = vjp(lambda x: estimator(x, seed=1), tf.constant(logits), None)
+        assert np.all(np.isnan(value[1]))
+        np.testing.assert_array_equal(value.numpy()[[0, 2]], clean.numpy()[[0, 2]])
+        assert np.all(np.isfinite(gradient.numpy()[[0, 2]]))
+        mask = np.ones([3, num_classes], bool)
+        mask[1, 2] = False
+        value, gradient = vjp(
+            lambda x, mask=mask: estimator(x, class_mask=mask, seed=1), tf.constant(logits), None
+        )
+        np.testing.assert_array_equal(tf.reduce_sum(value, -1), 1.0)
+        assert np.all(np.isfinite(gradient)) and gradient[1, 2] == 0

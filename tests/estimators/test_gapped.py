@@ -64,8 +64,9 @@ def test_no_gradient_through_the_perturbation(vjp):
     for gap in GAPS:
         soft, gradient = vjp(
             lambda x, gap=gap: gapped_straight_through(x, 0.5, gap, hard=False, seed=4),
-            logits, upstream,
-        )  # fmt: skip
+            logits,
+            upstream,
+        )
         soft, v = soft.numpy().astype(np.float64), upstream.numpy().astype(np.float64)
         expected = soft * (v - np.sum(soft * v, -1, keepdims=True)) / 0.5
         np.testing.assert_allclose(gradient, expected, atol=1e-5)
@@ -79,10 +80,11 @@ def test_perturbation_gradient_changes_the_gradient_only(vjp):
             lambda x, flag=flag: gapped_straight_through(
                 x, 0.5, 1.0, seed=4, perturbation_gradient=flag
             ),
-            logits, upstream,
+            logits,
+            upstream,
         )
         for flag in (False, True)
-    ]  # fmt: skip
+    ]
     np.testing.assert_array_equal(results[0][0], results[1][0])
     assert np.max(np.abs(results[0][1] - results[1][1])) > 0.1
 
@@ -120,8 +122,9 @@ def test_the_pi_gap_has_finite_gradients_at_every_scale(vjp):
                 lambda x, flag=flag, seed=seed: gapped_straight_through(
                     x, 0.1, "pi", seed=seed, perturbation_gradient=flag
                 ),
-                logits, tf.ones_like(logits) * [1.0, 2.0, 3.0],
-            )  # fmt: skip
+                logits,
+                tf.ones_like(logits) * [1.0, 2.0, 3.0],
+            )
             np.testing.assert_array_equal(tf.reduce_sum(value, -1), 1.0)
             assert np.all(np.isfinite(gradient))
 
@@ -139,9 +142,12 @@ def test_soft_samples_are_masked_too():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"gap": -1}, ValueError,
-         'Invalid value received for argument `gap`. Expected a non-negative float or "pi". '
-         "Received: gap=-1"),
+        (
+            {"gap": -1},
+            ValueError,
+            'Invalid value received for argument `gap`. Expected a non-negative float or "pi". '
+            "Received: gap=-1",
+        ),
         ({"gap": "foo"}, ValueError, "Received: gap='foo'"),
         ({"gap": float("nan")}, ValueError, "Received: gap=nan"),
         ({"gap": float("inf")}, ValueError, "Received: gap=inf"),
@@ -150,7 +156,7 @@ def test_soft_samples_are_masked_too():
         ({"hard": 1}, TypeError, "`hard`. Expected True or False"),
         ({"perturbation_gradient": "NZ"}, TypeError, "`perturbation_gradient`"),
     ],
-)  # fmt: skip
+)
 def test_bad_arguments(arguments, error, message):
     with pytest.raises(error) as caught:
         tfc.estimators.gapped_straight_through(tf.zeros([2, 3]), 0.5, **arguments)

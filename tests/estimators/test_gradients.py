@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfconcrete as tfc
 from tfconcrete import noise
-from tfconcrete._seeds import as_seed, fold_in
+from tfconcrete._seeds import Stream, as_seed, fold_in
 
 SEED = 17
 ROWS, CLASSES = 40, 5
@@ -72,9 +72,8 @@ def given_draw(size, index):
     It hands the noise logits shifted to a maximum of 0, classes first.
     """
     shifted = LOGITS - LOGITS.max(-1, keepdims=True)
-    perturbed = noise.gumbel_given_winner(
-        shifted.T, ONE_HOT.T, axis=0, num_samples=size, seed=fold_in(as_seed(SEED), index)
-    )
+    seed = fold_in(as_seed(SEED), index, Stream.GIVEN_DRAW)
+    perturbed = noise.gumbel_given_winner(shifted.T, ONE_HOT.T, axis=0, num_samples=size, seed=seed)
     return np.swapaxes(perturbed.numpy(), 1, 2)
 
 
@@ -148,15 +147,18 @@ def test_reinmax(vjp, temperature):
         q = (d + scipy.special.softmax(row / temperature)) / 2
         jacobian = 2 * (np.diag(q) - np.outer(q, q)) - (np.diag(p) - np.outer(p, p)) / 2
         rows.append(jacobian @ v)
-    check(
-        vjp, lambda x: tfc.estimators.reinmax(x, temperature, seed=SEED), np.stack(rows)
-    )
+    check(vjp, lambda x: tfc.estimators.reinmax(x, temperature, seed=SEED), np.stack(rows))
 
 
 @pytest.mark.parametrize(
-    "name", ["straight_through", "straight_through_gumbel_softmax", "gapped_straight_through",
-             "gumbel_rao"]
-)  # fmt: skip
+    "name",
+    [
+        "straight_through",
+        "straight_through_gumbel_softmax",
+        "gapped_straight_through",
+        "gumbel_rao",
+    ],
+)
 def test_gradient_of_the_temperature(name):
     """The surrogate depends on the temperature as well; central differences of it."""
     temperature, step = 0.8, 1e-5

@@ -12,8 +12,8 @@ RANDOM_OP = "StatelessRandomUniformFullIntV2"
 
 def all_nodes(function, *arguments):
     """The nodes of the traced graph and of every function it calls, with their shapes."""
-    graph_def = tf.function(function).get_concrete_function(*arguments).graph.as_graph_def(
-        add_shapes=True
+    graph_def = (
+        tf.function(function).get_concrete_function(*arguments).graph.as_graph_def(add_shapes=True)
     )
     nodes = list(graph_def.node)
     for inner in graph_def.library.function:
@@ -72,3 +72,41 @@ def test_chunks_do_not_repeat_their_noise():
 def test_bad_number_of_samples(num_samples, error):
     with pytest.raises(error, match="`num_samples`. Expected a whole number of at least 1"):
         gumbel_rao(tf.zeros([2, 3]), 0.5, num_samples)
+
+
+def test_the_noise_is_independent_of_the_draw():
+    """With 64 equal classes all that were not drawn are alike, wherever they stand.
+
+    The draw goes by blocks of 8. A gradient's noise that shared words with it would tell
+    the drawn block, or the place inside it, from the others.
+    """
+    num, num_classes, size = 4_000, 64, 8
+
+    def one_row(seed):
+        logits = tf.zeros([1, num_classes])
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            draw = gumbel_rao(logits, 0.5, 1, seed=tf.stack([seed, 0]))
+            loss = tf.reduce_sum(tf.stop_gradient(draw) * draw)
+        return draw[0], tape.gradient(loss, logits)[0]
+
+    run = tf.function(
+        lambda seeds: tf.map_fn(one_row, seeds, fn_output_signature=(tf.float32, tf.float32))
+    )
+    draw, gradient = run(tf.range(num))
+    gradient = gradient.numpy().astype(np.float64)
+    winner = draw.numpy().argmax(-1)[:, None]
+    index = np.arange(num_classes)
+    lost = index != winner
+    mean, deviation = gradient[lost].mean(), gradient[lost].std()
+    groups = {
+        "first block": index // size == 0,
+        "block of the winner": index // size == winner // size,
+        "place of the winner": index % size == winner % size,
+        "place of the winner's block": index % size == winner // size,
+        "block of the winner's place": index // size == winner % size,
+        "block and place exchanged": index == winner % size * size + winner // size,
+    }
+    for name, group in groups.items():
+        chosen = gradient[np.broadcast_to(group, lost.shape) & lost]
+        assert abs(chosen.mean() - mean) < 5 * deviation / np.sqrt(chosen.size), name

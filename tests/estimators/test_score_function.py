@@ -117,9 +117,7 @@ def test_vimco_signal_against_a_transcription(num_samples):
     bound, expected = reference_vimco_signal(log_w)
     np.testing.assert_allclose(value, bound, rtol=1e-12)
     np.testing.assert_allclose(signal, expected, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(
-        pathwise, np.exp(log_w) / np.exp(log_w).sum(axis=0), rtol=1e-10
-    )
+    np.testing.assert_allclose(pathwise, np.exp(log_w) / np.exp(log_w).sum(axis=0), rtol=1e-10)
 
 
 def test_vimco_survives_dominant_and_impossible_samples():
@@ -169,9 +167,7 @@ def test_nvil_against_a_transcription():
         [0.9 * mean + 0.1 * residual.mean(), 0.9 * variance + 0.1 * residual.var()],
         rtol=1e-10,
     )
-    small = tfc.estimators.nvil_surrogate(
-        values, log_q, baseline, (mean, 0.01), normalize=True
-    )
+    small = tfc.estimators.nvil_surrogate(values, log_q, baseline, (mean, 0.01), normalize=True)
     plain = tfc.estimators.nvil_surrogate(values, log_q, baseline, (mean, 0.01))
     np.testing.assert_array_equal(small.surrogate, plain.surrogate)
 
@@ -239,9 +235,7 @@ def test_stacked_layers_give_the_enumerated_gradient(name):
         terms = log_weights(z1, z2, log_q)
         if name == "vimco":
             joint = log_q[:, None] + log_q[None, :]
-            bound = tf.reduce_logsumexp(
-                tf.stack(tf.meshgrid(terms, terms, indexing="ij")), axis=0
-            )
+            bound = tf.reduce_logsumexp(tf.stack(tf.meshgrid(terms, terms, indexing="ij")), axis=0)
             value = tf.reduce_sum(tf.exp(joint) * (bound - np.log(2.0)))
         else:
             value = tf.reduce_sum(tf.exp(log_q) * terms)
@@ -379,9 +373,7 @@ def test_dtypes(name, dtype):
 def test_axis_and_batch_dimensions():
     """Classes on another axis, or another number of batch dimensions, change nothing."""
     logits = random.normal(size=[4, 5, 2, 3]).astype(np.float32)
-    sample, log_q = tfc.estimators.sample_and_log_prob(
-        logits, num_samples=3, batch_ndims=2, seed=0
-    )
+    sample, log_q = tfc.estimators.sample_and_log_prob(logits, num_samples=3, batch_ndims=2, seed=0)
     assert sample.shape == [3, 4, 5, 2, 3] and log_q.shape == [3, 4, 5]
     expected = np.sum(sample * tf.nn.log_softmax(logits).numpy(), axis=(-2, -1))
     np.testing.assert_allclose(log_q, expected, rtol=1e-5)
@@ -402,8 +394,7 @@ def test_axis_and_batch_dimensions():
 def test_seed_generators_advance():
     generator = keras.random.SeedGenerator(0)
     draws = [
-        tfc.estimators.sample_and_log_prob(tf.zeros([50, 3]), seed=generator)[0]
-        for _ in range(2)
+        tfc.estimators.sample_and_log_prob(tf.zeros([50, 3]), seed=generator)[0] for _ in range(2)
     ]
     assert np.any(draws[0] != draws[1])
 

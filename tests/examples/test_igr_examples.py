@@ -168,9 +168,12 @@ def test_structured_bound_by_hand(example):
     many = 4_000
     model.compile("adam")
     losses = model.evaluate(
-        np.tile(upper, [many, 1]), np.tile(lower, [many, 1]), batch_size=many, verbose=0,
+        np.tile(upper, [many, 1]),
+        np.tile(lower, [many, 1]),
+        batch_size=many,
+        verbose=0,
         return_dict=True,
-    )  # fmt: skip
+    )
     error = np.sqrt((square - expected**2) / many)
     assert abs(losses["loss"] - expected) < 5 * error + 1e-3
 

@@ -1,7 +1,10 @@
 """Every example runs with --smoke, leaves the files it names, and fails in one line."""
 
+import os
 import pathlib
 import re
+import subprocess
+import sys
 import time
 
 import matplotlib.image
@@ -65,6 +68,27 @@ def test_smoke(name, example, tmp_path, monkeypatch, capsys):
             assert path.stat().st_size > 0, path
     if "wrote " in printed:
         assert named, "files were written, but their paths not printed"
+
+
+@pytest.mark.parametrize(
+    "command", [["-m", "keras_examples.masked_choice"], [str(FOLDER / "masked_choice.py")]]
+)
+def test_as_a_module_and_as_a_script(command, tmp_path):
+    """A script finds its siblings from any folder, whatever is installed."""
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "MPLBACKEND": "Agg"}
+    if "-m" not in command:
+        # As on a machine where only the package itself is installed.
+        (tmp_path / "tfconcrete").symlink_to(FOLDER.parent / "tfconcrete")
+        environment["PYTHONPATH"] = str(tmp_path)
+    done = subprocess.run(
+        [sys.executable, *command, "--smoke", "--output", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def exits_with_one_line(module, arguments, capsys):

@@ -95,6 +95,10 @@ TABLE = [
     case("reinmax", L.ReinMax, "one_hot", temperature=1.2),
     case("igr", L.IGRSample, "simplex"),
     case("igr_stick_breaking", L.IGRSample, "simplex", transform="stick_breaking"),
+    # One of n: then a subset owes all that the others do. `test_subset_sample.py` has more.
+    case("subset", L.SubsetSample, "one_hot", k=1),
+    case("subset_gumbel", L.SubsetSample, "one_hot", k=1, estimator="gumbel"),
+    case("subset_soft", L.SubsetSample, "simplex", k=1, hard=False),
     case(
         "distribution",
         L.DistributionSample,

@@ -16,12 +16,10 @@ import tfconcrete as tfc
 def make_model():
     inputs = keras.Input([16])
     logits = keras.layers.Dense(12, activation="relu")(inputs)
-    codes = tfc.GapStraightThrough(temperature=0.5, name="z")(
-        keras.layers.Reshape([3, 4])(logits)
+    codes = tfc.GapStraightThrough(temperature=0.5, name="z")(keras.layers.Reshape([3, 4])(logits))
+    soft = tfc.ConcreteSample(tfc.schedules.ExponentialAnnealing(1.0, 0.5, rate=0.01), name="soft")(
+        keras.layers.Dense(5)(inputs)
     )
-    soft = tfc.ConcreteSample(
-        tfc.schedules.ExponentialAnnealing(1.0, 0.5, rate=0.01), name="soft"
-    )(keras.layers.Dense(5)(inputs))
     rao = tfc.layers.GumbelRao(num_samples=5)(keras.layers.Dense(5)(inputs))
     bits = tfc.layers.BinConcreteSample(name="bits")(keras.layers.Dense(5)(inputs))
     merged = keras.layers.Concatenate()(

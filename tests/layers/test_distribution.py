@@ -1,5 +1,7 @@
 """`DistributionSample`: KLs against closed forms and quadrature, modes, saving."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -77,7 +79,9 @@ def test_log_space_is_exact_where_the_simplex_underflows(family):
     """At temperature 0.01 most coordinates are 0, and the KL is that of the logarithms."""
     logits = tf.constant(X)
     layer = tfc.layers.DistributionSample(
-        lambda x: family(0.01, x), lambda x: family(0.02, tf.zeros_like(x)), kl_samples=4000,
+        lambda x: family(0.01, x),
+        lambda x: family(0.02, tf.zeros_like(x)),
+        kl_samples=4000,
         seed=0,
     )
     with tf.GradientTape() as tape:
@@ -109,8 +113,12 @@ def test_log_space_is_exact_where_the_simplex_underflows(family):
         # At the concentrations below 1 the density is unbounded, and TFP's mode NaN.
         (lambda x: tfd.Gamma(1.25 + x, 2.0), np.where(X < -0.25, 1.25 + X, 0.25 + X) / 2.0),
         (lambda x: tfd.Cauchy(x, 1.0, allow_nan_stats=False), X),
-        (lambda x: tfd.MixtureSameFamily(tfd.Categorical(logits=x), tfd.Normal([0.0, 1, 2], 1.0)),
-         np.sum(np.exp(X) / np.exp(X).sum(-1, keepdims=True) * [0, 1, 2], -1)),
+        (
+            lambda x: tfd.MixtureSameFamily(
+                tfd.Categorical(logits=x), tfd.Normal([0.0, 1, 2], 1.0)
+            ),
+            np.sum(np.exp(X) / np.exp(X).sum(-1, keepdims=True) * [0, 1, 2], -1),
+        ),
     ],
 )
 def test_inference(family, expected):
@@ -165,3 +173,65 @@ def test_several_inputs():
     inputs = {"loc": keras.Input([3]), "scale": keras.Input([3])}
     model = keras.Model(inputs, tfc.layers.DistributionSample(two)(inputs))
     np.testing.assert_allclose(model({"loc": X, "scale": X}), X)
+
+
+@register
+def classes(x):
+    return tfd.OneHotCategorical(logits=x, dtype=x.dtype)
+
+
+@register
+def numbers(x):
+    return tfd.Categorical(logits=x)
+
+
+LAWS_OF_LOGITS = {
+    "relaxed": lambda x: tfc.distributions.Concrete(0.5, logits=x),
+    "log": lambda x: tfc.distributions.ExpConcrete(0.5, logits=x),
+    "gaussian": lambda x: tfc.distributions.IGR(x, tf.ones_like(x), 0.5),
+    "classes": classes,
+    "numbers": numbers,
+    "bits": bits,
+    "plain_bits": lambda x: tfd.Independent(tfd.Bernoulli(logits=x, dtype=x.dtype), 1),
+    "subset": lambda x: tfc.distributions.KSubset(2, x),
+    "tfp": lambda x: tfd.RelaxedOneHotCategorical(0.5, logits=x),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("mode", ["training", "argmax", "sample", "probs"])
+@pytest.mark.parametrize("name", LAWS_OF_LOGITS)
+def test_a_nan_among_the_parameters_is_a_nan_sample(name, mode, dtype):
+    """TFP has a mode and draws a class whatever its logits; a layer must not pass that on."""
+    if (name, mode) == ("numbers", "probs"):
+        pytest.skip("`tfd.Categorical` has no mean")
+    x = np.zeros([3, 4], np.float32)
+    x[1, 2] = np.nan
+    inference = "argmax" if mode == "training" else mode
+    layer = tfc.layers.DistributionSample(
+        LAWS_OF_LOGITS[name], inference=inference, seed=0, dtype=dtype
+    )
+    with tfc.layers.record_codes() as codes:
+        output = layer(x, training=mode == "training").numpy().astype(np.float64)
+    lost = np.zeros(output.shape, bool)
+    lost[(1, 2) if "bits" in name else 1] = True
+    np.testing.assert_array_equal(np.isnan(output), lost)
+    if mode == "argmax" and name != "subset":
+        (found,) = [np.asarray(value) for _, value in codes]
+        expected = np.zeros([3, 4] if "bits" in name else [3], int)
+        expected[(1, 2) if "bits" in name else 1] = -1
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_mode_without_gradient_warns():
+    logits = tf.Variable(X)
+    layer = tfc.layers.DistributionSample(classes, name="q")
+    with pytest.warns(UserWarning, match="'q' is in argmax mode"), tf.GradientTape() as tape:
+        output = layer(logits)
+    assert tape.gradient(output, logits) is None
+    # The mode of a Gaussian is its location, which the gradient reaches.
+    layer = tfc.layers.DistributionSample(normal)
+    with warnings.catch_warnings(), tf.GradientTape() as tape:
+        warnings.simplefilter("error")
+        output = layer(logits)
+    assert tape.gradient(output, logits) is not None

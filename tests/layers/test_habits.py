@@ -49,7 +49,8 @@ def test_output_shapes(any_layer):
     if any_layer.has_mask:
         shape = [(None, 3)] * 2 if any_layer.is_igr else (None, 4)
         assert layer.compute_output_shape(shape) == (None, 4)
-        assert layer.compute_output_shape(logits_shape=shape, class_mask_shape=(4,)) == (None, 4)
+        name = "params_shape" if any_layer.is_igr else "logits_shape"
+        assert layer.compute_output_shape(**{name: shape}, class_mask_shape=(4,)) == (None, 4)
 
 
 def test_time_distributed():
@@ -87,9 +88,7 @@ def test_fit_on_datasets_with_nested_models():
     x = np.random.default_rng(0).normal(size=[32, 6]).astype("float32")
     data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(8)
     model.fit(data, epochs=1, validation_data=data, shuffle=False, verbose=0)
-    assert [layer.name for layer in tfc.layers.sampling_layers(model)] == [
-        encoder.layers[-1].name
-    ]
+    assert [layer.name for layer in tfc.layers.sampling_layers(model)] == [encoder.layers[-1].name]
 
 
 def test_subclassed_models():

@@ -218,4 +218,4 @@ def test_bad_inputs():
 
 
 def test_kl_options():
-    assert tfc.IGRSample().kl_options == ("gaussian",)
+    assert [option.name for option in tfc.IGRSample().variable.kl_options] == ["gaussian"]

@@ -81,9 +81,7 @@ def test_symbolic_masks(masked_layer, positional, tmp_path):
     path = str(tmp_path / "model.keras")
     model.save(path)
     again = keras.models.load_model(path)
-    np.testing.assert_array_equal(
-        again([values, tf.constant([[False, True, True, True]])]), result
-    )
+    np.testing.assert_array_equal(again([values, tf.constant([[False, True, True, True]])]), result)
 
 
 def test_a_constant_mask_is_saved(tmp_path):
@@ -99,13 +97,13 @@ def test_the_class_axis(axis_layer):
     """Classes along another axis are the same classes."""
     case = axis_layer
     logits = tf.random.stateless_normal([2, 4, 3], [0, 1])
-    moved = [tf.transpose(x, [0, 2, 1]) for x in tf.nest.flatten(
-        case.inputs(tf.transpose(logits, [0, 2, 1])))]
+    moved = [
+        tf.transpose(x, [0, 2, 1])
+        for x in tf.nest.flatten(case.inputs(tf.transpose(logits, [0, 2, 1])))
+    ]
     inputs = moved if case.is_igr else moved[0]
     mask = np.array([True, True, False, True])
-    last = case.make(seed=4)(
-        case.inputs(tf.transpose(logits, [0, 2, 1])), class_mask=mask
-    )
+    last = case.make(seed=4)(case.inputs(tf.transpose(logits, [0, 2, 1])), class_mask=mask)
     for axis in (1, -2):
         layer = case.make(axis=axis, seed=4)
         for training in (False, True):

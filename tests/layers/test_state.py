@@ -39,8 +39,9 @@ def test_restored_models_continue(any_layer, tmp_path):
     tf.train.Checkpoint(model=model).write(str(tmp_path / "checkpoint"))
     expected = [model(inputs, training=True), model(inputs), model(inputs, training=True)]
 
-    by_weights, by_checkpoint = model_of(case, inference="sample"), model_of(
-        case, inference="sample"
+    by_weights, by_checkpoint = (
+        model_of(case, inference="sample"),
+        model_of(case, inference="sample"),
     )
     by_weights.load_weights(tmp_path / "model.weights.h5")
     checkpoint = tf.train.Checkpoint(model=by_checkpoint)
@@ -168,8 +169,9 @@ def test_a_schedule_advances_inside_the_compiled_step(jit_compile, tmp_path):
 def test_a_scheduled_temperature_is_the_one_used():
     layer = tfc.ConcreteSample(tfc.schedules.MixedTemperature(0.05, 5.0, every=2), seed=0)
     logits = tf.zeros([200, 4])
-    sharp = [float(tf.reduce_mean(tf.reduce_max(layer(logits, training=True), -1)))
-             for _ in range(4)]
+    sharp = [
+        float(tf.reduce_mean(tf.reduce_max(layer(logits, training=True), -1))) for _ in range(4)
+    ]
     assert min(sharp[0], sharp[2]) > 0.9 and max(sharp[1], sharp[3]) < 0.5
 
 
@@ -214,3 +216,38 @@ def test_copies_of_a_layer_on_two_replicas_draw_different_noise():
             patch.setattr(tf.distribute, "get_replica_context", lambda r=replica: Context(r))
             samples.append(layer(LOGITS, training=True).numpy())
     assert not np.any(samples[0] == samples[1])
+
+
+class Adapted(tfc.ConcreteSample):
+    """A layer with a layer inside, and weights of either kind before and after."""
+
+    def build(self, logits_shape, class_mask_shape=None):
+        super().build(logits_shape)
+        self.shift = self.add_weight(shape=(4,), name="shift")
+        self.scale = self.add_weight(shape=(4,), name="scale", trainable=False)
+        self.inner = keras.layers.Dense(4)
+        self.inner.build(logits_shape)
+
+    def relax(self, logits, temperature, class_mask=None, seed=None):
+        return super().relax(self.inner(logits + self.shift) * self.scale, temperature, seed=seed)
+
+
+@pytest.mark.parametrize("source", [0.3, tfc.schedules.ExponentialAnnealing(1.0, 0.1, 0.1)])
+@pytest.mark.parametrize("target", [0.7, tfc.schedules.ExponentialAnnealing(2.0, 0.1, 0.1)])
+def test_weights_of_a_subclass_move_with_and_without_a_schedule(source, target, tmp_path):
+    """Keras numbers trainable weights first: the step follows the temperature, not the rest."""
+
+    def make(temperature):
+        inputs = keras.Input([4])
+        return keras.Model(inputs, Adapted(temperature, name="z")(inputs))
+
+    one, other = make(source), make(target)
+    layer, loaded = one.get_layer("z"), other.get_layer("z")
+    layer.shift.assign([1.0, 2.0, 3.0, 4.0])
+    layer.scale.assign([5.0, 6.0, 7.0, 8.0])
+    one.save_weights(tmp_path / "w.weights.h5")
+    other.load_weights(tmp_path / "w.weights.h5")
+    np.testing.assert_array_equal(loaded.shift, layer.shift)
+    np.testing.assert_array_equal(loaded.scale, layer.scale)
+    np.testing.assert_array_equal(loaded.inner.kernel, layer.inner.kernel)
+    np.testing.assert_array_equal(loaded.temperature.numpy(), layer.temperature.numpy())

@@ -38,6 +38,19 @@ PAIRS = [
         lambda x, s: E.gapped_straight_through(x, 0.7, gap="pi", hard=False, seed=s),
     ),
     (L.ReinMax(1.3, seed=9), lambda x, s: E.reinmax(x, 1.3, seed=s)),
+    (L.SubsetSample(2, seed=9), lambda x, s: E.straight_through_k_subset(x, 2, seed=s)),
+    (
+        L.SubsetSample(2, 0.7, estimator="gumbel", seed=9),
+        lambda x, s: E.straight_through_gumbel_top_k(x, 2, 0.7, seed=s),
+    ),
+    (
+        L.SubsetSample(2, 0.7, hard=False, seed=9),
+        lambda x, s: R.relaxed_k_subset(x, 2, 0.7, seed=s),
+    ),
+    (
+        L.SubsetSample(2, 0.7, estimator="gumbel", hard=False, seed=9),
+        lambda x, s: R.relaxed_top_k(x, 2, 0.7, seed=s),
+    ),
 ]
 
 
@@ -80,8 +93,9 @@ def test_exact_draws_follow_the_softmax(axis_layer):
 @pytest.mark.parametrize("levels", [(0, 1), (-1, 1), (0.1, -0.3), (5, 7)])
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
 def test_levels(levels, policy):
-    layer = L.BinConcreteSample(0.3, hard=True, levels=levels, inference="sample", seed=0,
-                                dtype=policy)
+    layer = L.BinConcreteSample(
+        0.3, hard=True, levels=levels, inference="sample", seed=0, dtype=policy
+    )
     low, high = (np.asarray(level, layer.compute_dtype) for level in levels)
     logits = tf.random.stateless_normal([100, 3], [1, 2])
     mask = np.array([True, False, True])
@@ -89,9 +103,10 @@ def test_levels(levels, policy):
         sample = layer(logits, class_mask=mask, training=training).numpy()
         assert not np.any(sample[:, 1])
         assert set(np.unique(sample[:, ::2])) == {float(low), float(high)}
-        codes = layer._codes(tf.constant(sample)).numpy()
+        codes = layer.variable.codes_of(tf.constant(sample)).numpy()
         np.testing.assert_array_equal(codes[:, ::2], sample[:, ::2] == high)
-        assert not np.any(codes[:, 1])
+        dropped = 0 if 0 in levels else -1
+        assert np.all(codes[:, 1] == dropped)
     layer.inference = "argmax"
     expected = np.where(logits > 0, high, low)[:, ::2]
     np.testing.assert_array_equal(layer(logits).numpy()[:, ::2], expected)

@@ -40,12 +40,18 @@ def with_prior(prior_logits):
         (lambda: VAE(ENCODER, DECODER, concrete(), beta=-1.0), "`beta`"),
         (lambda: VAE(ENCODER, DECODER, concrete(), kl="exact"), "`kl`"),
         (lambda: VAE([ENCODER], [DECODER], [concrete(), concrete()]), "equal length"),
-        (lambda: VAE([ENCODER, dense((2, 3), (2, 3), 2)], [DECODER, dense((2, 3), (3, 3), 3)],
-                     [concrete(), concrete()]), r"decoder\[1\]"),
+        (
+            lambda: VAE(
+                [ENCODER, dense((2, 3), (2, 3), 2)],
+                [DECODER, dense((2, 3), (3, 3), 3)],
+                [concrete(), concrete()],
+            ),
+            r"decoder\[1\]",
+        ),
         (lambda: tfc.models.JointVAE(ENCODER, DECODER, concrete()), "`encoder`"),
         (lambda: tfc.models.JointVAE(ENCODER, DECODER, concrete(), gamma=-1.0), "`gamma`"),
     ],
-)  # fmt: skip
+)
 def test_bad_values_raise_when_the_model_is_made(make, words):
     with pytest.raises(ValueError, match=words):
         make()
@@ -60,10 +66,12 @@ def test_bad_values_raise_when_the_model_is_made(make, words):
         (lambda: VAE(ENCODER, DECODER, concrete(), likelihood=3), "`likelihood`"),
         (lambda: tfc.models.JointVAE([ENCODER], DECODER, concrete()), "`encoder`"),
         (lambda: tfc.models.StructuredPredictor(ENCODER, [DECODER], concrete()), "`decoder`"),
-        (lambda: tfc.models.ScoreFunctionVAE(
-            gaussian_encoder(), DECODER, layers.IGRSample()), "`latent`"),
+        (
+            lambda: tfc.models.ScoreFunctionVAE(gaussian_encoder(), DECODER, layers.IGRSample()),
+            "`latent`",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_types_raise_when_the_model_is_made(make, words):
     with pytest.raises(TypeError, match=words):
         make()

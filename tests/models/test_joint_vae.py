@@ -28,7 +28,8 @@ def test_the_loss_is_equation_15():
     """Reconstruction plus gamma times the distance of each mean KL from its capacity."""
     model = make_model(gamma=7.0, discrete_capacity=(1.0, 3.0, 10), continuous_capacity=0.25)
     model._step.assign(5)
-    terms = {name: np.asarray(value) for name, value in model._training_terms(X, None).items()}
+    terms = model.weigh_terms(model.training_terms(X, None), None)
+    terms = {name: np.asarray(value) for name, value in terms.items()}
     penalty = abs(terms["kl"].mean() - 2.0) + abs(terms["continuous_kl"].mean() - 0.25)
     np.testing.assert_allclose(terms["loss"], terms["reconstruction"] + 7.0 * penalty, rtol=1e-5)
     _, loc, log_scale = (np.asarray(v) for v in model.encoder(X))
@@ -59,8 +60,10 @@ def test_log_likelihood_is_that_of_the_joint_model():
 def test_training_moves_the_kls_towards_their_capacities():
     model = make_model(
         tfc.IGRSample(temperature=0.5, seed=0),
-        gamma=20.0, discrete_capacity=0.6, continuous_capacity=0.4,
-    )  # fmt: skip
+        gamma=20.0,
+        discrete_capacity=0.6,
+        continuous_capacity=0.4,
+    )
     model.compile(keras.optimizers.Adam(0.05))
     history = model.fit(X, batch_size=10, epochs=60, verbose=0).history
     assert abs(history["kl"][-1] - 0.6) < 0.15

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tfconcrete as tfc
 from tests.models.enumeration import PIXELS, dense, make_data, make_networks
-from tfconcrete.models.data import check_finite_data
+from tfconcrete.models.data import check_data, without_autotune
 
 layers = tfc.layers
 X = make_data(64)
@@ -46,7 +46,7 @@ def test_fit_with_validation_callbacks_and_a_dataset(tmp_path):
         ],
     ).history
     terms = {"loss", "reconstruction", "kl", "bits_per_dim"}
-    assert set(history) == terms | {f"val_{name}" for name in terms | {"discrete_gap"}}
+    assert set(history) == terms | {f"val_{name}" for name in terms | {"discretization_gap"}}
     assert (tmp_path / "best.keras").exists() and (tmp_path / "log.csv").exists()
 
 
@@ -56,7 +56,7 @@ def test_labels_beside_the_data_are_ignored_and_weights_count():
     weights = np.zeros(64, np.float32)
     weights[:32] = 2.0
     model.fit(X, np.zeros(64), sample_weight=weights, verbose=0)
-    terms = model._training_terms(X, None)
+    terms = model.training_terms(X, None)
     model._means["loss"].reset_state()
     logs = model._report(X, None, terms, weights)
     np.testing.assert_allclose(logs["loss"], terms["loss"][:32].numpy().mean(), rtol=1e-5)
@@ -214,12 +214,12 @@ def test_images_keep_their_shape_and_axis_may_be_any():
 def test_datasets_are_not_tuned_unless_asked(jit_compile):
     """An iterator's end would wait for the tuning thread; explicit options are kept."""
     plain = tf.data.Dataset.from_tensor_slices(np.ones([4, 2], "float32")).batch(2)
-    checked = check_finite_data(plain, "x", jit_compile)
+    checked = without_autotune(check_data(plain, "x", None, jit_compile))
     assert checked.options().autotune.enabled is False
     np.testing.assert_array_equal(list(checked), np.ones([2, 2, 2]))
     options = tf.data.Options()
     options.autotune.enabled = True
     options.threading.private_threadpool_size = 3
-    checked = check_finite_data(plain.with_options(options), "x", jit_compile)
+    checked = without_autotune(check_data(plain.with_options(options), "x", None, jit_compile))
     assert checked.options().autotune.enabled is True
     assert checked.options().threading.private_threadpool_size == 3

@@ -79,7 +79,7 @@ def test_evaluate_reports_the_discrete_bound_whatever_the_inference(inference, c
     model.compile("adam")
     x = np.repeat(X, 300, axis=0)
     found = model.evaluate(x, batch_size=1200, verbose=0, return_dict=True)
-    assert set(found) == {"loss", "reconstruction", "kl", "bits_per_dim", "discrete_gap"}
+    assert set(found) == {"loss", "reconstruction", "kl", "bits_per_dim", "discretization_gap"}
     expected = -enumerated_bound(model, states, X, -np.log(9)).mean()
     np.testing.assert_allclose(found["loss"], expected, atol=0.1)
     np.testing.assert_allclose(found["loss"], found["reconstruction"] + found["kl"], rtol=1e-5)

@@ -88,7 +88,7 @@ def test_gradients_are_the_enumerated_ones(estimator):
     @tf.function
     def estimate():
         with tf.GradientTape() as tape:
-            terms = model._training_terms(rows, None)
+            terms = model.training_terms(rows, None)
             value = tf.reduce_mean(terms["loss"])
         return value, tape.gradient(value, weights)
 
@@ -146,5 +146,5 @@ def test_nvil_keeps_its_moments_and_its_baseline_in_the_file(tmp_path):
 def test_evaluation_has_no_gap():
     model, _ = make_model("rloo")
     model.compile("adam")
-    assert model.evaluate(X, verbose=0, return_dict=True)["discrete_gap"] == 0.0
+    assert model.evaluate(X, verbose=0, return_dict=True)["discretization_gap"] == 0.0
     assert len(CATEGORICAL_STATES) == 9 and len(BINARY_STATES) == 16

@@ -56,7 +56,7 @@ def test_evaluate_is_discrete_and_the_file_keeps_everything(tmp_path):
     model.compile("adam")
     model.fit(CONTEXT, TARGET, verbose=0)
     found = model.evaluate(CONTEXT, TARGET, verbose=0, return_dict=True)
-    assert set(found) == {"loss", "reconstruction", "bits_per_dim", "discrete_gap"}
+    assert set(found) == {"loss", "reconstruction", "bits_per_dim", "discretization_gap"}
     assert model.predict(CONTEXT, verbose=0).shape == TARGET.shape
     images = model.generate(CONTEXT, seed=0)
     assert images.shape == TARGET.shape

@@ -102,7 +102,10 @@ def test_auto_is_the_best_valid_option(name, num_samples, expected):
     layer = LAYERS[name]()
     encoder, decoder, _ = make_networks(layer)
     model = tfc.models.DiscreteVAE(encoder, decoder, layer, num_samples=num_samples)
-    assert model._kl_options == [expected]
+    option = model.training_terms  # built without an error
+    assert [o.name for o in layer.variable.kl_options if num_samples == 1 or not o.is_discrete][
+        0
+    ] == expected and option
 
 
 def test_a_trainable_prior_learns_the_data_s_shares():
@@ -123,18 +126,18 @@ def test_beta_weighs_the_kl_in_training_alone():
         layer = layers.ConcreteSample(seed=0)
         encoder, decoder, _ = make_networks(layer)
         model = tfc.models.DiscreteVAE(encoder, decoder, layer, beta=beta)
-        terms = model._training_terms(X, None)
+        terms = model.training_terms(X, None)
         np.testing.assert_allclose(
             terms["loss"], terms["reconstruction"] + beta * terms["kl"], rtol=1e-4, atol=1e-5
         )
-        losses[beta] = model._discrete_terms(X, None)["loss"].numpy()
+        losses[beta] = model.discrete_terms(X, None)["loss"].numpy()
     np.testing.assert_allclose(losses[0.0], losses[3.0], rtol=1e-5)
 
 
-def test_the_discrete_gap_of_exact_samples_is_zero():
+def test_the_discretization_gap_of_exact_samples_is_zero():
     for kl in ("mass", "analytic"):
         layer = layers.GapStraightThrough(seed=0)
         encoder, decoder, _ = make_networks(layer)
         model = tfc.models.DiscreteVAE(encoder, decoder, layer, kl=kl)
-        terms = model._discrete_terms(X, None)
+        terms = model.discrete_terms(X, None)
         np.testing.assert_allclose(terms["loss"], terms["relaxed_loss"], rtol=1e-6)

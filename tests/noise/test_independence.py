@@ -45,9 +45,7 @@ def test_streams_are_uncorrelated(family):
 def test_neighbouring_seeds_are_jointly_uniform():
     """Chi-square of the pair (u, v) over a 64 x 64 grid, for seeds 0 and 1."""
     u, v = (noise.uniform([SIZE], seed).numpy() for seed in (0, 1))
-    cells = np.bincount(
-        (u * 64).astype(int) * 64 + (v * 64).astype(int), minlength=64 * 64
-    )
+    cells = np.bincount((u * 64).astype(int) * 64 + (v * 64).astype(int), minlength=64 * 64)
     assert scipy.stats.chisquare(cells).pvalue > 1e-5
 
 

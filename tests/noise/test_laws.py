@@ -6,7 +6,9 @@ import scipy.stats
 import tensorflow as tf
 
 from tfconcrete import noise
-from tfconcrete.noise.gumbel import exponential
+from tfconcrete.noise.gumbel import exponential, gumbel_of
+from tfconcrete.noise.logistic import logistic_of
+from tfconcrete.noise.normal import normal_of
 from tfconcrete.noise.uniform import open_interval, sign_and_tail
 
 DRAWS = 4_000_000
@@ -80,15 +82,14 @@ def test_every_word_is_inside_the_open_interval():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_extreme_words_give_finite_noise(compiled):
-    """The laws' formulas at the ends of the words' range, where logarithms break."""
+    """The laws at the ends of the words' range, where logarithms break."""
 
     def extremes(words):
-        v = open_interval(words)
-        sign, tail = sign_and_tail(words)
-        return -tf.math.log(-tf.math.log1p(-v)), sign * tf.math.log((1 - tail) / tail)
+        return gumbel_of(words), logistic_of(words), normal_of(words)
 
-    gumbel, logistic = tf.function(extremes, jit_compile=compiled)(WORDS)
+    gumbel, logistic, normal = tf.function(extremes, jit_compile=compiled)(WORDS)
     assert np.all(np.isfinite(gumbel)) and np.all(np.isfinite(logistic))
+    assert np.abs(normal.numpy()).max() == pytest.approx(scipy.stats.norm.isf(2**-33), rel=5e-4)
     # -log(-log(1 - 2**-33)) = log(2**33): the top of the Gumbel, and of the Logistic.
     assert gumbel.numpy().max() == pytest.approx(33 * np.log(2), rel=1e-6)
     assert np.abs(logistic.numpy()).max() == pytest.approx(33 * np.log(2), rel=1e-6)

@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 
 import tfconcrete as tfc
 from tfconcrete._seeds import as_seed, fold_in
+from tfconcrete._streams import Stream
 
 o = tfc.objectives
 
@@ -43,7 +44,9 @@ def test_streaming_gives_the_bound_of_the_same_weights(num_samples, chunk, jit_c
     seed = as_seed(3)
     size = min(chunk, num_samples)
     rounds = -(-num_samples // size)
-    all_weights = np.concatenate([log_weights(size, fold_in(seed, i)) for i in range(rounds)])
+    all_weights = np.concatenate(
+        [log_weights(size, fold_in(seed, i, Stream.STEP)) for i in range(rounds)]
+    )
     kept = all_weights[rounds * size - num_samples :].astype(np.float64)
     assert len(kept) == num_samples
     expected = logsumexp(kept, axis=0) - np.log(num_samples)

@@ -74,9 +74,7 @@ def test_gaussian_forms_are_those_of_scipy():
             lambda y, q=q, p=p: q.pdf(y) * (q.logpdf(y) - p.logpdf(y)),
             *(loc - 12 * np.exp(log_scale), loc + 12 * np.exp(log_scale)),
         )[0]
-        found = o.gaussian_kl(
-            tf.constant(loc, tf.float64), log_scale, prior_loc, prior_log_scale
-        )
+        found = o.gaussian_kl(tf.constant(loc, tf.float64), log_scale, prior_loc, prior_log_scale)
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
         ratio = o.gaussian_density_kl(
             tf.constant(0.3, tf.float64), loc, log_scale, prior_loc, prior_log_scale

@@ -1,5 +1,7 @@
 """Plots draw what they are given, into the axes they are given, and refuse wrong shapes."""
 
+import dataclasses
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -9,10 +11,12 @@ import numpy as np
 import pytest
 
 from tfconcrete import plots
+from tfconcrete.diagnostics import NumericReport
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.dirichlet([1, 1, 1], 300)
 IMAGES = RNG.random([12, 8, 8])
+REPORT = NumericReport("Sample", 3, 0.5, "float16", 10, 0.1, None, None, 0.9, 0.5, None, None, ())
 
 CALLS = {
     "simplex_density": lambda ax: plots.simplex_density(POINTS, POINTS[:, 0], ax),
@@ -26,11 +30,18 @@ CALLS = {
     "category_usage": lambda ax: plots.category_usage([[0.5, 0.5, 0.0]], ax),
     "distances": lambda ax: plots.distances({"a": RNG.random(50)}, ax, mark=0.2),
     "class_scatter": lambda ax: plots.class_scatter(POINTS[:, :2], np.arange(300) % 10, ax),
+    "numeric_reports": lambda ax: plots.numeric_reports([REPORT, REPORT], ax),
+    "binary_tree": lambda ax: plots.binary_tree(["[MAX", "1", "]"], [(0, 2), (0, 3)], ax),
     "binary_relaxation": lambda ax: plots.binary_relaxation(
-        [-1, 0, 1], [0.2, 0.5, 0.2], [0.2, 0.5, 0.8], [1, 1, 1], [0, 0.5, 1],
-        samples=RNG.random(50), ax=ax,
+        [-1, 0, 1],
+        [0.2, 0.5, 0.2],
+        [0.2, 0.5, 0.8],
+        [1, 1, 1],
+        [0, 0.5, 1],
+        samples=RNG.random(50),
+        ax=ax,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +93,17 @@ def test_class_scatter_keeps_classes_apart():
     np.testing.assert_allclose(ax.texts[1].xy, [0.2, 1.0])
 
 
+def test_numeric_reports_show_what_is_not_finite():
+    clean = dataclasses.replace(REPORT, non_finite_samples=0.0, zero_gradients=0.25)
+    ax = plots.numeric_reports([REPORT, clean]).axes[0]
+    shown = {(*text.get_position(), text.get_text(), text.get_color()) for text in ax.texts}
+    assert (0, 0, "0.1", "#cb181d") in shown and (0, 1, "0", "black") in shown
+    # The report without gradients has an empty cell there.
+    assert {y for x, y, *_ in shown if x == 3} == {1}
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["Sample, 3 classes at temperature 0.5 in float16"] * 2
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -91,6 +113,8 @@ def test_class_scatter_keeps_classes_apart():
         lambda: plots.reconstructions(IMAGES, IMAGES[:3]),
         lambda: plots.code_grid(IMAGES),
         lambda: plots.curves({}),
+        lambda: plots.numeric_reports([]),
+        lambda: plots.numeric_reports([0.5]),
         lambda: plots.class_scatter(IMAGES[0], np.zeros(8)),
         lambda: plots.class_scatter(POINTS[:, :2], np.zeros(8)),
     ],

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from tfconcrete import noise, relaxations
+from tfconcrete import estimators, noise, relaxations
 
 RNG = np.random.default_rng(0)
 tfd = tfp.distributions
@@ -134,3 +135,79 @@ def test_construction_is_differentiable_in_the_logits():
         relaxed, _ = relaxations.binary_from_quantile(logits, 0.5, NOISES["normal"], seed=1)
         loss = tf.reduce_sum(relaxed)
     assert np.all(tape.gradient(loss, logits).numpy() > 0)
+
+
+@pytest.mark.parametrize("name", ["normal", "logistic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_any_noise_with_logits_far_out(name, dtype):
+    """Finite values and gradients; where nothing is cut, the threshold of SciPy."""
+    logits = np.array([-np.inf, -3e38, -1e4, -30.0, -12.0, 0.0, 12.0, 70.0, 300.0, 1e30, np.inf])
+    law = {
+        "normal": tfd.Normal(np.zeros([], dtype), 1.0),
+        "logistic": tfd.Logistic(np.zeros([], dtype), 1.0),
+    }[name]
+    x = tf.constant(logits, dtype)
+    for compiled in (False, True):
+
+        @tf.function(jit_compile=compiled)
+        def run(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                relaxed, discrete = relaxations.binary_from_quantile(x, 2.0, law, seed=4)
+            return relaxed, discrete, tape.gradient(relaxed, x)
+
+        relaxed, discrete, gradient = (value.numpy() for value in run(x))
+        assert np.all(np.isfinite(gradient)) and np.all(gradient >= 0)
+        assert np.all((relaxed >= 0) & (relaxed <= 1))
+        np.testing.assert_array_equal(discrete[logits < -20], 0)
+        np.testing.assert_array_equal(discrete[logits > 20], 1)
+        if compiled:  # TFP's noise is another one there
+            continue
+        inner = np.abs(logits) <= 12
+        tails = scipy.stats.norm if name == "normal" else scipy.stats.logistic
+        threshold = tails.isf(scipy.special.expit(logits[inner]))
+        noise = law.sample([11], seed=tf.constant([4, 0])).numpy()[inner]
+        expected = scipy.special.expit((noise - threshold) / 2.0)
+        np.testing.assert_allclose(relaxed[inner], expected, rtol=2e-3)
+        p = scipy.special.expit(-logits[inner])
+        slope = p * (1 - p) / tails.pdf(tails.ppf(p))
+        through = expected * (1 - expected) / 2.0 * slope
+        np.testing.assert_allclose(gradient[inner], through, rtol=1e-2)
+
+
+def test_a_nan_is_a_nan_in_every_binary_draw():
+    logits = tf.constant([[0.0, np.nan, 1.0]])
+    law = tfd.Normal(0.0, 1.0)
+    for compiled in (False, True):
+
+        @tf.function(jit_compile=compiled)
+        def run(x):
+            return [
+                relaxations.bin_concrete(x, 0.5, seed=0),
+                relaxations.logit_bin_concrete(x, 0.5, seed=0),
+                *relaxations.binary_from_quantile(x, 0.5, law, seed=0),
+                estimators.bin_concrete_straight_through(x, 0.5, seed=0),
+                estimators.sample_and_log_prob(x, axis=None, seed=0)[0],
+            ]
+
+        for value in run(logits):
+            np.testing.assert_array_equal(np.isnan(value), [[False, True, False]])
+
+
+@pytest.mark.parametrize("shape", [[4, 1], [4, 3], [2, 1, 1]])
+def test_a_temperature_with_more_rows_than_the_logits_raises(shape):
+    """The noise has the shape of the logits: rows would share it."""
+    temperature = tf.ones(shape)
+    calls = (
+        lambda x, t: relaxations.bin_concrete(x, t, seed=0),
+        lambda x, t: relaxations.logit_bin_concrete(x, t, seed=0),
+        lambda x, t: relaxations.binary_from_quantile(x, t, tfd.Normal(0.0, 1.0), seed=0),
+        lambda x, t: estimators.bin_concrete_straight_through(x, t, seed=0),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="`temperature`. Expected a shape that broadcasts to"):
+            call(tf.zeros([3]), temperature)
+        traced = tf.function(call, input_signature=[tf.TensorSpec(None), tf.TensorSpec(None)])
+        with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+            traced(tf.zeros([3]), temperature)
+        assert traced(tf.zeros([2, 4, 3]), temperature[..., :1]) is not None

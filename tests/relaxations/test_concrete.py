@@ -91,9 +91,7 @@ def test_temperature_per_row():
     logits = RNG.normal(size=[4, 3])
     x = simplex_points([4, 3])
     temperature = np.array([[0.2], [0.5], [1.0], [3.0]])
-    expected = [
-        numpy_log_density(x[i], float(temperature[i, 0]), logits[i]) for i in range(4)
-    ]
+    expected = [numpy_log_density(x[i], float(temperature[i, 0]), logits[i]) for i in range(4)]
     np.testing.assert_allclose(
         relaxations.concrete_log_prob(x, temperature, logits), expected, atol=1e-9
     )
@@ -123,9 +121,7 @@ def test_masked_classes_do_not_exist(fill, compiled):
     assert np.all(gradient[~MASK] == 0)
     assert np.all(np.isfinite(x)) and np.all(np.isfinite(y)) and np.all(np.isfinite(gradient))
     gumbel = noise.gumbel([5], seed=2).numpy()[MASK]
-    np.testing.assert_allclose(
-        x[MASK], scipy.special.softmax((kept + gumbel) / 0.7), rtol=1e-5
-    )
+    np.testing.assert_allclose(x[MASK], scipy.special.softmax((kept + gumbel) / 0.7), rtol=1e-5)
 
 
 def test_row_with_nothing_kept():
@@ -226,3 +222,56 @@ def test_vertex_has_a_finite_density():
             density = tf.function(relaxations.concrete_log_prob, jit_compile=compiled)
             value = density(tf.constant([0.0, 1.0, 0.0]), temperature, tf.zeros([3]))
             assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_densities_along_any_axis_with_temperatures_of_any_rank(axis, rank):
+    """Against the transcription, row by row."""
+    rows = simplex_points([3, 4, 5])
+    logits = RNG.normal(size=[3, 4, 5])
+    temperature = RNG.uniform(0.5, 2.0, size=[3, 4, 5])
+    temperature = np.moveaxis(temperature[..., :1], -1, axis)
+    temperature = temperature[(0,) * (3 - rank)]  # without its leading dimensions
+    full = np.broadcast_to(temperature, np.moveaxis(rows, -1, axis).shape)
+    if full.shape[axis] != 1 and temperature.ndim and np.ptp(full, axis=axis).max() > 0:
+        pytest.skip("no temperature of this rank has size 1 along the axis")
+    own = np.moveaxis(full, axis, -1)[..., 0]
+    for name, reference, points in (
+        ("concrete_log_prob", numpy_log_density, rows),
+        ("exp_concrete_log_prob", numpy_log_kappa, np.log(rows)),
+    ):
+        expected = [
+            reference(points[index], own[index], logits[index]) for index in np.ndindex(3, 4)
+        ]
+        found = getattr(relaxations, name)(
+            np.moveaxis(points, -1, axis), temperature, np.moveaxis(logits, -1, axis), axis=axis
+        )
+        np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e6, 1e9, 1e20, 1e36])
+def test_masked_samples_at_any_temperature(temperature):
+    """They sum to 1 over the kept classes; when hot they are uniform over them."""
+    logits = tf.constant(RNG.normal(size=[50, 9]), tf.float32)
+    mask = np.arange(9) % 2 == 0
+    x = relaxations.concrete(logits, temperature, mask, seed=0).numpy()
+    np.testing.assert_allclose(x.sum(-1), 1.0, rtol=1e-5)
+    assert not x[:, ~mask].any()
+    if temperature > 1:
+        np.testing.assert_allclose(x[:, mask], 0.2, rtol=1e-4)
+    y = relaxations.exp_concrete(logits, temperature, mask, seed=0).numpy()
+    np.testing.assert_allclose(np.exp(y), x, rtol=1e-5)
+
+
+def test_rows_of_minus_infinity_are_uniform_over_what_is_kept():
+    """In the mean of many samples, and one by one when hot."""
+    logits = np.full([20_000, 4], -np.inf, np.float32)
+    for mask in (None, np.array([True, False, True, True])):
+        kept = np.ones(4, bool) if mask is None else mask
+        x = relaxations.concrete(logits, 0.5, mask, seed=0).numpy()
+        np.testing.assert_allclose(x.sum(-1), 1.0, rtol=1e-5)
+        error = x[:, kept].std(0) / np.sqrt(20_000)
+        assert np.all(np.abs(x[:, kept].mean(0) - 1 / kept.sum()) < 5 * error)
+        hot = relaxations.concrete(logits[:5], 1e6, mask, seed=0).numpy()
+        np.testing.assert_allclose(hot, np.tile(kept / kept.sum(), [5, 1]), rtol=1e-4)

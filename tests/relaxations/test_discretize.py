@@ -7,6 +7,7 @@ import scipy.stats
 import tensorflow as tf
 
 from tfconcrete import relaxations
+from tfconcrete.relaxations.discretize import argmax_and_codes
 
 
 def test_ties_go_to_the_smallest_index():
@@ -21,6 +22,125 @@ def test_no_gradient_passes():
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(relaxations.discretize(x) * [1.0, 2.0, 3.0])
     assert tape.gradient(loss, x) is None
+
+
+MODES = {
+    "eager": lambda function: function,
+    "graph": lambda function: tf.function(function, autograph=False),
+    "xla": lambda function: tf.function(function, autograph=False, jit_compile=True),
+}
+INF, NAN, BIG = np.inf, np.nan, 3e38
+
+
+def plain(tensor):
+    return tf.cast(tensor, tf.float64).numpy()
+
+
+def reference(x, mask=None):
+    """Codes and one-hot rows of `[rows, classes]`, by Python's own comparisons."""
+    mask = np.ones(x.shape, bool) if mask is None else np.broadcast_to(mask, x.shape)
+    found, hot = [], np.zeros(x.shape)
+    for row, kept, out in zip(x, mask, hot, strict=True):
+        classes = [k for k in range(len(row)) if kept[k]]
+        if not classes:
+            found.append(-1)
+        elif any(np.isnan(row[k]) for k in classes):
+            found.append(-1)
+            out[classes] = np.nan
+        else:
+            found.append(max(classes, key=lambda k: (row[k], -k)))
+            out[found[-1]] = 1.0
+    return np.array(found), hot
+
+
+ROWS = np.array(
+    [
+        [0.0, 1.0, 2.0, -1.0],
+        [-0.0, 0.0, -1.0, -1.0],
+        [NAN, 1.0, 2.0, 3.0],
+        [3.0, 1.0, 2.0, NAN],
+        [INF, 1.0, NAN, 0.0],
+        [NAN] * 4,
+        [-INF] * 4,
+        [INF, INF, 0.0, -INF],
+        [-INF, -BIG, BIG, INF],
+        [-BIG, -2e9, -3e9, -INF],
+        [2e9, 3e9, 2.5e9, 1e9],
+        [1e38, BIG, 2e38, -BIG],
+        [-INF, -INF, -INF, -1e38],
+    ]
+)
+MASKS = np.array(
+    [
+        [True] * 4,
+        [False] * 4,
+        [True, False, True, True],
+        [False, True, True, False],
+        [False, False, False, True],
+    ]
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_rounding_by_the_rule(mode, dtype):
+    """NaN, infinities, logits up to the largest, signed zeros."""
+    x = tf.cast(ROWS, dtype)
+    found, hot = reference(plain(x))
+    np.testing.assert_array_equal(plain(MODES[mode](relaxations.discretize)(x)), hot)
+    np.testing.assert_array_equal(MODES[mode](relaxations.codes)(x), found)
+    across = MODES[mode](lambda x: (relaxations.discretize(x, 0), relaxations.codes(x, 0)))
+    np.testing.assert_array_equal(plain(across(tf.transpose(x))[0]), hot.T)
+    np.testing.assert_array_equal(across(tf.transpose(x))[1], found)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_rounding_under_a_mask(mode, dtype):
+    x = tf.cast(ROWS, dtype)
+    run = MODES[mode](lambda x, mask: argmax_and_codes(x, -1, mask))
+    for mask in MASKS:
+        found, hot = reference(plain(x), mask)
+        seen_hot, seen = run(x, tf.constant(mask))
+        np.testing.assert_array_equal(seen, found)
+        np.testing.assert_array_equal(plain(seen_hot), hot)
+        assert seen.dtype == tf.int32 and seen_hot.dtype == x.dtype
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_hot_of_codes(mode):
+    found = tf.constant([[0, 2, -1], [3, 1, -7]])
+    run = MODES[mode](lambda c: relaxations.one_hot(c, 3, axis=1, dtype=tf.float16))
+    expected = np.moveaxis(np.array([[0, 2, -1], [3, 1, -7]])[..., None] == np.arange(3), -1, 1)
+    np.testing.assert_array_equal(run(found), expected)
+    assert run(found).dtype == tf.float16
+    types = {op.type for op in tf.function(run).get_concrete_function(found).graph.get_operations()}
+    assert "OneHot" not in types
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("num_classes", [4, 63, 64, 65, 300])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_draws_from_logits_that_are_no_ordinary_numbers(mode, num_classes, dtype):
+    """NaN rows are NaN; a logit far ahead is always drawn; a row of -inf is uniform."""
+    x = np.full([5, num_classes], -INF)
+    x[0] = 0.0
+    x[0, -1] = NAN
+    x[1] = np.linspace(-BIG, BIG, num_classes)
+    x[2] = np.linspace(-3e9, -2e9, num_classes)
+    x[3, [1, -1]] = [INF, BIG / 2]
+    draw = MODES[mode](lambda x, mask: relaxations.categorical(x, mask, seed=3))
+    for mask in (None, tf.constant(np.arange(num_classes) >= num_classes // 2)):
+        drawn = plain(draw(tf.cast(np.repeat(x[:, None], 2_000, 1), dtype), mask))
+        kept = np.ones(num_classes, bool) if mask is None else mask.numpy()
+        assert np.all(np.isnan(drawn[0][:, kept])) and not np.any(drawn[0][:, ~kept])
+        assert not np.any(np.isnan(drawn[1:]))
+        np.testing.assert_array_equal(drawn[1].argmax(-1), num_classes - 1)
+        np.testing.assert_array_equal(drawn[2].argmax(-1), num_classes - 1)
+        np.testing.assert_array_equal(drawn[3].argmax(-1), 1 if mask is None else num_classes - 1)
+        counts = drawn[4].sum(0)
+        assert counts[~kept].sum() == 0 and counts.sum() == 2_000
+        assert scipy.stats.chisquare(counts[kept]).pvalue > 1e-5
 
 
 @pytest.mark.parametrize("compiled", [False, True])

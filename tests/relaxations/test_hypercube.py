@@ -19,9 +19,7 @@ def test_one_hot_and_relaxed_inputs():
     x = np.random.default_rng(0).dirichlet(np.ones(8), size=[4, 5]).astype(np.float32)
     code = relaxations.hypercube_code(x)
     assert code.shape == (4, 15)
-    expected = np.concatenate(
-        [x[:, g] @ relaxations.hypercube_corners(8) for g in range(5)], -1
-    )
+    expected = np.concatenate([x[:, g] @ relaxations.hypercube_corners(8) for g in range(5)], -1)
     np.testing.assert_allclose(code, expected, rtol=1e-5, atol=1e-6)
     hard = relaxations.hypercube_code(tf.one_hot([[6, 1]], 8))
     np.testing.assert_array_equal(hard, [[1, 1, -1, -1, -1, 1]])

@@ -1,0 +1,171 @@
+"""The cells of `reproduce.py`: kept whole or not at all, skipped when finished, rendered."""
+
+import json
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def cells(example):
+    return example("reproduction.cells")
+
+
+@pytest.fixture
+def tables(example):
+    return example("reproduction.tables")
+
+
+class Counting:
+    """An experiment that costs nothing and remembers its cells."""
+
+    def __init__(self, fail_at=None):
+        self.seen, self.fail_at = [], fail_at
+
+    def __call__(self, cell, context):
+        if len(self.seen) == self.fail_at:
+            raise KeyboardInterrupt
+        self.seen.append(cell)
+        loss = 100.0 + cell.seed + cell.settings["temperature"]
+        return {"discrete": loss, "relaxed": loss - 2, "steps": 10 * cell.length, "gap": None}
+
+
+def make_table(tables):
+    rows = tuple(
+        tables.Row(f"GST {t:g}", {"temperature": t}, paper)
+        for t, paper in ((0.5, 101.0), (1.0, None), (2.0, 90.0))
+    )
+    return tables.Table("a-table", "A table", "toy", rows, {"short": 2, "paper": 7})
+
+
+def run(example, table, experiment, store, seeds=2, length=2):
+    running, tables = example("reproduction.running"), example("reproduction.tables")
+    chosen = [(row, table.cell(row, length, s)) for s in range(seeds) for row in table.rows]
+    experiments = {"toy": tables.Experiment(experiment)}
+    running.run_cells(table, chosen, experiments, store, running.Context())
+
+
+def test_a_killed_command_goes_on_where_it_was(example, cells, tables, tmp_path):
+    table, store = make_table(tables), cells.Store(tmp_path)
+    first = Counting(fail_at=4)
+    with pytest.raises(KeyboardInterrupt):
+        run(example, table, first, store)
+    assert len(store.all("toy")) == 4
+    second = Counting()
+    run(example, table, second, store)
+    assert [cell.seed for cell in second.seen] == [1, 1] and not set(first.seen) & set(second.seen)
+    third = Counting()
+    run(example, table, third, store)
+    assert third.seen == []
+
+
+def test_a_cell_says_what_it_is(example, cells, tables, tmp_path):
+    table, store = make_table(tables), cells.Store(tmp_path)
+    run(example, table, Counting(), store, seeds=1)
+    result = store.read(table.cell(table.rows[0], 2, 0))
+    assert result["options"] == {"temperature": 0.5} and result["steps"] == 20
+    assert result["discrete"] == 100.5 and result["relaxed"] == 98.5 and result["gap"] is None
+    assert result["command"] == (
+        "python -m keras_examples.reproduce a-table --rows gst-0.5 --epochs 2 --seed 0"
+    )
+    assert {"date", "version", "commit", "seconds", "cpu_seconds", "length", "seed"} <= set(result)
+
+
+def test_nothing_half_written_counts(cells, tables, tmp_path, monkeypatch):
+    table, store = make_table(tables), cells.Store(tmp_path)
+    cell = table.cell(table.rows[0], 2, 0)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cells.os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.write(cell, {"discrete": 1.0})
+    assert store.read(cell) is None and store.all("toy") == []
+
+
+def test_the_page(example, cells, tables, tmp_path):
+    """Means over seeds, the longest runs, the difference to the paper."""
+    table, store = make_table(tables), cells.Store(tmp_path / "results")
+    run(example, table, Counting(), store, seeds=3, length=2)
+    run(example, table, Counting(), store, seeds=2, length=7)
+    store.path(table.cell(table.rows[2], 7, 0)).unlink()
+    store.path(table.cell(table.rows[2], 7, 1)).unlink()
+    rendering = example("reproduction.rendering")
+    page = rendering.section(table, cells.Store(tmp_path / "results"), tmp_path)
+    lines = {line.split(" | ")[0]: line.split(" | ")[1:8] for line in page.splitlines()}
+    assert lines["| GST 0.5"] == ["101", "99", "101", "+0", "0.707", "2", "70"]
+    assert lines["| GST 1"] == ["", "99.50", "101.50", "", "0.707", "2", "70"]
+    assert lines["| GST 2"] == ["90", "101", "103", "+13.00", "1", "3", "20"]
+
+
+def test_a_bound_has_the_papers_sign(example, cells, tables, tmp_path):
+    row = tables.Row("IGR", {"temperature": 0.5}, -100.0)
+    table = tables.Table("igr", "", "toy", (row,), {"short": 1}, measure="relaxed", sign=-1)
+    store = cells.Store(tmp_path)
+    run(example, table, Counting(), store, seeds=1, length=1)
+    page = example("reproduction.rendering").section(table, store, tmp_path)
+    assert "| IGR | -100 | -98.50 | -100.50 | +1.50 |" in page
+
+
+def test_what_the_rest_takes(example, cells, tables, tmp_path):
+    running, store = example("reproduction.running"), cells.Store(tmp_path)
+    table = make_table(tables)
+    waiting = [table.cell(row, 7, 0) for row in table.rows]
+    assert running.expected_seconds(waiting, store) is None
+    for row, seconds in zip(table.rows, (4.0, 8.0), strict=False):
+        cell = table.cell(row, 2, 0)
+        store.write(cell, {"seconds": seconds, "cpu_seconds": 2 * seconds})
+    # 2 and 4 seconds an epoch; the third row has the upper median of both.
+    assert running.expected_seconds(waiting, store) == 7 * (2 + 4 + 4)
+    assert running.expected_seconds(waiting, store, "cpu_seconds") == 14 * (2 + 4 + 4)
+
+
+def test_packed_images(cells):
+    images = np.random.default_rng(0).random([3, 4, 5])
+    text = json.loads(json.dumps(cells.packed(images)))
+    np.testing.assert_allclose(cells.unpacked(text), images, atol=0.5 / 255 + 1e-6)
+
+
+def test_every_table_of_the_papers_is_there(example):
+    catalogue = example("reproduction.catalogue")
+    named = {
+        "gst-table2",
+        "gst-table3",
+        "gst-table4",
+        "gst-table5",
+        "gst-table7",
+        "gst-figure3",
+        "igr-table1",
+        "igr-table2",
+        "igr-table3",
+        "igr-table4",
+        "igr-figure2",
+        "igr-figure4",
+        "igr-figure5",
+        "concrete-table1",
+        "concrete-table2",
+        "concrete-figure4",
+        "report-temperatures",
+        "report-annealing",
+    }
+    assert named <= set(catalogue.TABLES)
+    for table in catalogue.TABLES.values():
+        assert table.experiment in catalogue.EXPERIMENTS
+        slugs = [row.slug for row in table.rows]
+        assert len(set(slugs)) == len(slugs), table.name
+        names = [table.cell(row, 1, 0).name for row in table.rows]
+        assert len(set(names)) == len(names), table.name
+
+
+def test_a_start_like_pytorchs(example):
+    """Uniform within 1 / sqrt(inputs), biases too: variance 1 / (3 inputs)."""
+    encoder, _ = example("architectures").gst_pair()
+    example("reproduction.protocol").start_like_pytorch(encoder, seed=0)
+    first = encoder.layers[1]
+    kernel, bias = first.get_weights()
+    assert np.abs(kernel).max() <= 784**-0.5 and np.abs(bias).max() <= 784**-0.5
+    count = kernel.size
+    # The variance of a squared uniform is 4/45 of the bound's fourth power.
+    error = np.sqrt(4 / 45 / count) / 784
+    assert abs(np.mean(kernel**2) - 1 / (3 * 784)) < 5 * error and bias.std() > 0
