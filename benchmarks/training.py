@@ -44,7 +44,7 @@ def make_model(latent):
     return tfc.models.DiscreteVAE(keras.Model(inputs, params), decoder, latent, kl=kl)
 
 
-def _fitter(latent, jit_compile, steps_per_execution=STEPS):
+def fitter(latent, jit_compile, steps_per_execution=STEPS):
     """A callable that trains `STEPS` steps with `fit`."""
     model = make_model(latent)
     model.compile(
@@ -72,7 +72,7 @@ def estimators(modes=(True, False)):
     for jit_compile in modes:
         mode = "XLA" if jit_compile else "graph"
         names = [n for n in ESTIMATORS if jit_compile or not n.startswith("GR")]
-        runs = {name: _fitter(ESTIMATORS[name][0](), jit_compile) for name in names}
+        runs = {name: fitter(ESTIMATORS[name][0](), jit_compile) for name in names}
         times = interleaved(runs, seconds=30.0, min_rounds=5)
         for name in names[1:]:
             value = float(np.median(times[name]) / np.median(times["STGS"]))
@@ -119,7 +119,7 @@ def gumbel_rao():
 
 def peak_memory(name):
     """Peak resident megabytes of this process after training with one estimator."""
-    wait(_fitter(ESTIMATORS[name][0](), True)())
+    wait(fitter(ESTIMATORS[name][0](), True)())
     return peak_mb()
 
 
@@ -186,7 +186,7 @@ def framework():
     by_step, by_loop = _handwritten()
     times = interleaved(
         {
-            "fit": _fitter(tfc.ConcreteSample(0.5, hard=True, seed=0), True),
+            "fit": fitter(tfc.ConcreteSample(0.5, hard=True, seed=0), True),
             "step": by_step,
             "loop": by_loop,
             "floor": _floor()[1],
@@ -203,20 +203,6 @@ def framework():
     yield Figure(f"{what} matrix products and Adam alone", medians["fit"] / medians["floor"])
     value = medians["loop"] / medians["floor"]
     yield Figure(f"{STEPS} steps as one program, time against that floor", value)
-
-
-def against_torch(peer):
-    """Steps per second of `fit` against the paper's PyTorch step, in turns."""
-    for jit_compile, goal in ((True, 1.5), (False, 1.05)):
-        what = f"DiscreteVAE.fit, {'XLA' if jit_compile else 'graph'}, steps/s against PyTorch"
-        if peer is None:
-            yield Figure(what, None, goal, note="no torch here: set TORCH_PYTHON")
-            continue
-        from benchmarks.torch_peer import interleaved_with
-
-        ours = _fitter(tfc.ConcreteSample(0.5, hard=True, seed=0), jit_compile)
-        peer.make("vae_step", BATCH, False)
-        yield Figure(what, interleaved_with(peer, ours, seconds=15.0, times=STEPS), goal)
 
 
 def import_time():

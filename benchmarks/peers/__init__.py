@@ -1,0 +1,1 @@
+"""Other frameworks in processes of their own, timed in turns with ours."""
