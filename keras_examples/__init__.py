@@ -1,0 +1,1 @@
+"""Worked examples: each runs with `python -m keras_examples.<name>`."""

@@ -23,7 +23,6 @@ variation 0.04 and 0.03) than IGR with stick-breaking (0.12 and 0.09), which lea
 left flank of the Poisson empty: an early stick that is rarely long is hard to learn.
 """
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,6 +30,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import tfconcrete as tfc
+from keras_examples import common
 
 tfd = tfp.distributions
 
@@ -55,11 +55,12 @@ def targets():
     return {
         "Poisson(50)": (poisson, [("IGR-SB", None), ("Concrete", 40), ("Concrete", 100)]),
         "NegativeBinomial(50, 0.6)": (
-            negative, [("IGR-SB", None), ("Concrete", 40), ("Concrete", 100)],
+            negative,
+            [("IGR-SB", None), ("Concrete", 40), ("Concrete", 100)],
         ),
         "Binomial(12, 0.3)": (binomial, [("IGR", 13), ("Concrete", 13)]),
         "46ths": (FORTY_SIXTHS, [("IGR", 10), ("Concrete", 10)]),
-    }  # fmt: skip
+    }
 
 
 class Relaxation:
@@ -136,9 +137,14 @@ def total_variation(probs, target):
 def draw_panels(name, target, results, path):
     """One column for each method: its start above, its end below."""
     figure, axes = plt.subplots(
-        2, len(results), figsize=(4.2 * len(results), 5.2), layout="constrained",
-        sharex=True, sharey="row", squeeze=False,
-    )  # fmt: skip
+        2,
+        len(results),
+        figsize=(4.2 * len(results), 5.2),
+        layout="constrained",
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+    )
     shown = min(len(target), 110)
     for column, (label, before, after, distance) in enumerate(results):
         for row, probs in enumerate((before, after)):
@@ -176,9 +182,14 @@ def main(arguments=None):
             relaxation = Relaxation(method, num_classes)
             before, _ = frequencies(relaxation, draws, settings.seed + 1)
             fit(
-                relaxation, target, steps, batch, settings.rate, settings.seed,
+                relaxation,
+                target,
+                steps,
+                batch,
+                settings.rate,
+                settings.seed,
                 compiled=not settings.smoke,
-            )  # fmt: skip
+            )
             after, mean = frequencies(relaxation, draws, settings.seed + 2)
             distances = [total_variation(p, target) for p in (before, after, mean)]
             results.append((relaxation.name, before, after, distances[1]))

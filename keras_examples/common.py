@@ -68,8 +68,9 @@ def positive(text):
 def parse(options, arguments=None):
     """Parses the command line, checks the shared options and makes the output folder."""
     settings = options.parse_args(arguments)
-    if getattr(settings, "epochs", 1) < 1:
-        fail(f"--epochs must be at least 1, not {settings.epochs}")
+    epochs = getattr(settings, "epochs", None)
+    if epochs is not None and epochs < 1:
+        fail(f"--epochs must be at least 1, not {epochs}")
     if not 0 <= settings.seed < 2**31:
         fail(f"--seed must be from 0 to {2**31 - 1}, not {settings.seed}")
     data_dir = getattr(settings, "data_dir", None)

@@ -9,11 +9,11 @@ noisy logit through a step, and through sigmoids of growing temperature. Each pa
 the package's density and, over or under it, samples from the package's sampler.
 """
 
-import common
 import matplotlib.pyplot as plt
 import numpy as np
 
 import tfconcrete as tfc
+from keras_examples import common
 
 ALPHA = (2.0, 0.5, 1.0)
 TEMPERATURES = (0.5, 1.0, 2.0)
@@ -55,18 +55,27 @@ def figure_3(samples, seed):
     input_density = noisy.prob(inputs).numpy()
     share = float(noisy.discrete().probs_parameter())
     tfc.plots.binary_relaxation(
-        inputs, input_density, [0.0, 1.0], [1 - share, share], inputs > 0,
-        ax=axes[0], title="temperature 0: the step",
-    )  # fmt: skip
+        inputs,
+        input_density,
+        [0.0, 1.0],
+        [1 - share, share],
+        inputs > 0,
+        ax=axes[0],
+        title="temperature 0: the step",
+    )
     outputs = np.linspace(0.002, 0.998, 499)
     for ax, temperature in zip(axes[1:], TEMPERATURES, strict=True):
         law = tfc.distributions.BinConcrete(temperature, logits=np.float64(BINARY_LOGIT))
         tfc.plots.binary_relaxation(
-            inputs, input_density, outputs, law.prob(outputs).numpy(),
+            inputs,
+            input_density,
+            outputs,
+            law.prob(outputs).numpy(),
             1 / (1 + np.exp(-inputs / temperature)),
             samples=law.sample(samples, seed=seed).numpy(),
-            ax=ax, title=f"temperature {temperature}",
-        )  # fmt: skip
+            ax=ax,
+            title=f"temperature {temperature}",
+        )
     return figure
 
 

@@ -9,13 +9,12 @@ for each class and a linear encoder, and runs once for each estimator, so that t
 can be compared side by side.
 """
 
-import common
-import datasets
 import keras
 import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from keras_examples import common, datasets
 
 CLASSES = 16
 ESTIMATORS = {

@@ -8,7 +8,8 @@ import os
 import pathlib
 
 import numpy as np
-from common import fail
+
+from keras_examples.common import fail
 
 EMBEDDED = pathlib.Path(__file__).parent / "data" / "mnist_mini.npz"
 
@@ -45,8 +46,10 @@ def _embedded(name, splits):
             f"{name} is not embedded: give --data-dir a TFDS directory that holds it "
             f"(tfds build {name}), or set TFDS_DATA_DIR"
         )
-    print(f"data: the embedded 6,000 + 1,000 MNIST images ({EMBEDDED.name}); "
-          "--data-dir gives the full set")  # fmt: skip
+    print(
+        f"data: the embedded 6,000 + 1,000 MNIST images ({EMBEDDED.name}); "
+        "--data-dir gives the full set"
+    )
     with np.load(EMBEDDED) as arrays:
         loaded = {key: arrays[key] for key in arrays.files}
     pairs = []
@@ -135,8 +138,10 @@ def load_faces(splits=("train", "test"), data_dir=None, smoke=False, limit=None)
     if smoke:
         limit = 128
     if data_dir is None:
-        print("data: generated faces of 64 x 64 x 3, not CelebA; --data-dir gives the real ones "
-              "(a TFDS directory that holds celeb_a)")  # fmt: skip
+        print(
+            "data: generated faces of 64 x 64 x 3, not CelebA; --data-dir gives the real ones "
+            "(a TFDS directory that holds celeb_a)"
+        )
         sizes = [min(limit or size, size) for size in (4_000, 500, 500)]
         return [generated_faces(n, seed) for seed, n in enumerate(sizes[: len(splits)])]
     return [_faces_from_tfds(split, data_dir, limit) for split in splits]
@@ -178,8 +183,9 @@ def generated_faces(number, seed=0):
         eye = (x - 1.3 * turn - side * 0.22) ** 2 + (1.4 * (y + 0.1)) ** 2
         images = paint(images, eye < 0.006, each(0.0, 0.3, 3))
     smile = y - 0.4 + each(-0.5, 1.5) * (x - 1.3 * turn) ** 2
-    images = paint(images, (abs(smile) < 0.04) & (abs(x - 1.3 * turn) < 0.22),
-                   tone * np.array([0.8, 0.3, 0.3]))  # fmt: skip
+    images = paint(
+        images, (abs(smile) < 0.04) & (abs(x - 1.3 * turn) < 0.22), tone * np.array([0.8, 0.3, 0.3])
+    )
     return np.uint8(np.round(255 * images))
 
 

@@ -18,13 +18,12 @@ import json
 import math
 import re
 
-import common
-import datasets
 import keras
 import numpy as np
-from units import Units
 
 import tfconcrete as tfc
+from keras_examples import common, datasets
+from keras_examples.units import Units
 
 # Test and train NLL of Tables 1 and 2: {string: {estimator: {(classes, m): (test, train)}}}.
 # After 10^7 steps, by L_50,000; for one sample the score-function estimator is NVIL.
@@ -47,13 +46,18 @@ PAPER = {
     },
     "240H~784V": {
         "concrete": {
-            (2, 1): (91.9, 90.7), (2, 5): (89.0, 87.1), (2, 50): (88.4, 85.7),
-            (4, 1): (91.4, 89.7), (4, 5): (89.4, 87.0), (4, 50): (89.7, 86.5),
-            (8, 1): (92.5, 89.9), (8, 5): (90.5, 87.0),
+            (2, 1): (91.9, 90.7),
+            (2, 5): (89.0, 87.1),
+            (2, 50): (88.4, 85.7),
+            (4, 1): (91.4, 89.7),
+            (4, 5): (89.4, 87.0),
+            (4, 50): (89.7, 86.5),
+            (8, 1): (92.5, 89.9),
+            (8, 5): (90.5, 87.0),
         },
         "score": {},
     },
-}  # fmt: skip
+}
 ESTIMATORS = ("concrete", "logistic_normal", "vimco", "nvil")
 
 
@@ -71,7 +75,7 @@ def read_layers(text):
 
 
 def apply_map(kind, values, size):
-    """"-" leaves a layer's units as they are, "~" adds two tanh layers of `size`."""
+    """ "-" leaves a layer's units as they are, "~" adds two tanh layers of `size`."""
     for _ in range({"-": 0, "~": 2}[kind]):
         values = keras.layers.Dense(size, "tanh")(values)
     return values
@@ -120,9 +124,7 @@ def build_model(settings, bias):
             encoders, decoders, latents, estimator=settings.estimator, **arguments
         )
     prior = settings.prior_temperature or suggested.prior
-    return tfc.models.DiscreteVAE(
-        encoders, decoders, latents, prior_temperature=prior, **arguments
-    )
+    return tfc.models.DiscreteVAE(encoders, decoders, latents, prior_temperature=prior, **arguments)
 
 
 def load(settings):
@@ -144,8 +146,9 @@ def load(settings):
     return [part.reshape([len(part), 784]).astype(np.float32) for part in parts]
 
 
-def train(model, settings, images, validation):
-    callbacks = []
+def train(model, settings, images, validation, callbacks=(), verbose=2):
+    """Trains with Adam, early stopped for score-function estimators; the history."""
+    callbacks = list(callbacks)
     if settings.estimator in ("vimco", "nvil"):
         stop = keras.callbacks.EarlyStopping("val_loss", patience=5, restore_best_weights=True)
         callbacks.append(stop)
@@ -156,9 +159,14 @@ def train(model, settings, images, validation):
         steps_per_execution=steps,
     )
     return model.fit(
-        images, batch_size=64, epochs=settings.epochs, callbacks=callbacks,
-        validation_data=(validation, None), validation_batch_size=500, verbose=2,
-    ).history  # fmt: skip
+        images,
+        batch_size=64,
+        epochs=settings.epochs,
+        callbacks=callbacks,
+        validation_data=(validation, None),
+        validation_batch_size=500,
+        verbose=verbose,
+    ).history
 
 
 def paper_values(settings):
@@ -177,16 +185,32 @@ def parse(arguments):
     add("--classes", type=int, default=2, help="arity of the units: 2, 4 or 8")
     add("--num-samples", type=int, help="m of the training objective: 1, or 5 for vimco")
     add("--estimator", choices=ESTIMATORS, default="concrete", help="how gradients pass the units")
-    add("--dataset", choices=("mnist", "omniglot"), default="mnist",
-        help="fixed binarized MNIST, or the small sets of Omniglot")
+    add(
+        "--dataset",
+        choices=("mnist", "omniglot"),
+        default="mnist",
+        help="fixed binarized MNIST, or the small sets of Omniglot",
+    )
     add("--temperature", type=common.positive, help="posterior's; by default that of the paper")
     add("--prior-temperature", type=common.positive, help="by default that of the paper")
-    add("--learning-rate", type=common.positive, default=1e-3,
-        help="the paper's long runs have 3e-4 for linear models, 1e-4 for others")
-    add("--likelihood-samples", type=int, default=1_000,
-        help="m of the reported bound; the paper has 50,000")
-    add("--train-images", type=int, default=2_000,
-        help="how many images the train NLL is averaged over")
+    add(
+        "--learning-rate",
+        type=common.positive,
+        default=1e-3,
+        help="the paper's long runs have 3e-4 for linear models, 1e-4 for others",
+    )
+    add(
+        "--likelihood-samples",
+        type=int,
+        default=1_000,
+        help="m of the reported bound; the paper has 50,000",
+    )
+    add(
+        "--train-images",
+        type=int,
+        default=2_000,
+        help="how many images the train NLL is averaged over",
+    )
     settings = common.parse(options, arguments)
     if settings.num_samples is None:
         settings.num_samples = 5 if settings.estimator == "vimco" else 1
@@ -200,8 +224,10 @@ def parse(arguments):
     sizes, _ = read_layers(settings.model)
     bits = int(math.log2(settings.classes))
     if any(size % bits for size in sizes):
-        common.fail(f"--model {settings.model}: layers of {settings.classes}-ary units need a "
-                    f"multiple of {bits} units")  # fmt: skip
+        common.fail(
+            f"--model {settings.model}: layers of {settings.classes}-ary units need a "
+            f"multiple of {bits} units"
+        )
     if settings.smoke:
         settings.epochs, settings.likelihood_samples, settings.train_images = 1, 20, 32
     return settings

@@ -9,11 +9,10 @@ and a low-variance gradient back; at inference the same layer is an argmax. Noth
 the model knows about it: `compile`, `fit` and `predict` are Keras as always.
 """
 
-import common
-import datasets
 import keras
 
 import tfconcrete as tfc
+from keras_examples import common, datasets
 
 
 def build_model(seed):

@@ -16,13 +16,12 @@ import pathlib
 import subprocess
 import sys
 
-import common
-import datasets
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
 import tfconcrete as tfc
+from keras_examples import common, datasets
 from tfconcrete.export import c_loader
 
 VARIABLES, CLASSES = 16, 8
@@ -124,25 +123,36 @@ def draw_page(history, images, served, shares, summary):
         height_ratios=[0.55, 1.5, 0.8, 0.8],
     )
     tfc.plots.reconstructions(
-        images[:20], served["decoded"][:20], panels["digits"],
+        images[:20],
+        served["decoded"][:20],
+        panels["digits"],
         "test digits, and what the served model decodes from their 48 bits",
-    )  # fmt: skip
+    )
     first, second = served["grid_variables"]
     tfc.plots.code_grid(
-        served["grid"], panels["grid"], "one code, two of its variables varied",
-        f"class of variable {first}", f"class of variable {second}",
-    )  # fmt: skip
+        served["grid"],
+        panels["grid"],
+        "one code, two of its variables varied",
+        f"class of variable {first}",
+        f"class of variable {second}",
+    )
     tfc.plots.image_grid(served["new"], 8, panels["new"], "new digits from random codes")
     epochs = np.arange(1, len(history["loss"]) + 1)
     tfc.plots.curves(
-        {"relaxed, train": (epochs, history["loss"]),
-         "discrete, test": (epochs, history["val_loss"])},
-        panels["curve"], "negative bound", ylabel="nats",
-    )  # fmt: skip
+        {
+            "relaxed, train": (epochs, history["loss"]),
+            "discrete, test": (epochs, history["val_loss"]),
+        },
+        panels["curve"],
+        "negative bound",
+        ylabel="nats",
+    )
     tfc.plots.curves(
-        {"discrete less relaxed, test": (epochs, history["val_discrete_gap"])},
-        panels["gap"], "discretization gap", ylabel="nats",
-    )  # fmt: skip
+        {"discrete less relaxed, test": (epochs, history["val_discretization_gap"])},
+        panels["gap"],
+        "discretization gap",
+        ylabel="nats",
+    )
     tfc.plots.category_usage(shares, panels["usage"])
     panels["codes"].imshow(served["codes"][:20], cmap="tab10", vmin=0, vmax=9, aspect="auto")
     panels["codes"].set(title="codes of the digits above", xlabel="variable", ylabel="digit")
@@ -177,18 +187,22 @@ def main(arguments=None):
     shares = usage.frequencies.numpy()
     summary = (
         f"{len(x):,} digits, {epochs} epochs: discrete bound {final['loss']:.1f} nats, gap "
-        f"{final['discrete_gap']:.2f}, test NLL {-likelihood.mean():.1f} (L_{samples})"
+        f"{final['discretization_gap']:.2f}, test NLL {-likelihood.mean():.1f} (L_{samples})"
     )
     print(summary)
     page = settings.output / "discrete_vae.png"
     figure = draw_page(history.history, x_test, served, shares, summary)
     figure.savefig(page, dpi=100)
     plt.close(figure)
-    print(f"mean perplexity {np.mean(usage.perplexity):.1f} of {CLASSES} classes, "
-          f"{int(np.sum(usage.dead_classes))} of {shares.size} never used")  # fmt: skip
+    print(
+        f"mean perplexity {np.mean(usage.perplexity):.1f} of {CLASSES} classes, "
+        f"{int(np.sum(usage.dead_classes))} of {shares.size} never used"
+    )
     print(f"open {page}; the model is served from {version}")
-    print("next: keras_examples/export_and_serve.py puts it behind TF Serving, and "
-          "keras_examples/temperature_study.py shows what the temperature does")  # fmt: skip
+    print(
+        "next: keras_examples/export_and_serve.py puts it behind TF Serving, and "
+        "keras_examples/temperature_study.py shows what the temperature does"
+    )
 
 
 if __name__ == "__main__":

@@ -23,25 +23,28 @@ import functools
 import itertools
 from collections.abc import Callable
 
-import architectures
-import common
-import datasets
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from keras_examples import architectures, common, datasets
 
 
 class UnstoppedGap(tfc.GapStraightThrough):
     """NZ-GST of Table 1: the gradient also passes through the perturbation of the logits."""
 
-    def _relax(self, logits, temperature, class_mask, seed):
+    def relax(self, logits, temperature, class_mask=None, seed=None):
         return tfc.estimators.gapped_straight_through(
-            logits, temperature, self.gap, class_mask=class_mask, axis=self.axis, seed=seed,
+            logits,
+            temperature,
+            self.gap,
+            class_mask=class_mask,
+            axis=self.axis,
+            seed=seed,
             perturbation_gradient=True,
-        )  # fmt: skip
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +64,12 @@ class StraightThroughFamily:
         latent = self.layer(temperature=temperature, seed=seed, name="z")
         return tfc.models.DiscreteVAE(encoder, decoder, latent)
 
-    def loss(self, model, x):
+    def loss(self, model, x, temperature):
         """The negative bound that training differentiates, with the analytic KL."""
         logits = model.encoder(x)
         kl = tf.reduce_sum(tfc.objectives.categorical_kl(logits, tf.zeros_like(logits)), -1)
-        outputs = model.decoder(model.latent(logits))
+        latent = model.latent
+        outputs = model.decoder(latent.relax(logits, temperature, seed=latent.seed_generator))
         return tf.reduce_mean(kl - model.likelihood.log_prob(x, outputs))
 
 
@@ -86,7 +90,7 @@ class ScoreFunction:
         latent = tfc.layers.StraightThrough(seed=seed, name="z")  # says: categorical variables
         return tfc.models.ScoreFunctionVAE(encoder, decoder, latent, estimator=self.name)
 
-    def loss(self, model, x):
+    def loss(self, model, x, temperature=None):
         """The negative bound over two draws an image."""
         logits = model.encoder(x)
         variables, classes = logits.shape[1:]
@@ -171,10 +175,20 @@ PLANS = {
         ("st", "nz-gst-0.0", "nz-gst-1.0", "gst-0.0", "gst-1.0"),
         (1.0, 0.5),
         paper={
-            1.0: {"st": 123.35, "nz-gst-0.0": 128.45, "nz-gst-1.0": 205.88, "gst-0.0": 115.48,
-                  "gst-1.0": 113.63},
-            0.5: {"st": 133.84, "nz-gst-0.0": 139.02, "nz-gst-1.0": 205.90, "gst-0.0": 119.10,
-                  "gst-1.0": 108.43},
+            1.0: {
+                "st": 123.35,
+                "nz-gst-0.0": 128.45,
+                "nz-gst-1.0": 205.88,
+                "gst-0.0": 115.48,
+                "gst-1.0": 113.63,
+            },
+            0.5: {
+                "st": 133.84,
+                "nz-gst-0.0": 139.02,
+                "nz-gst-1.0": 205.90,
+                "gst-0.0": 119.10,
+                "gst-1.0": 108.43,
+            },
         },
     ),
     "3": Plan(
@@ -190,8 +204,16 @@ PLANS = {
     "4": Plan(
         ("rloo", "disarm-tree", "stgs", "gr-mc100", "gst-1.0", "gst-1.2"),
         setting="32x64",
-        paper={0.5: {"rloo": 104.03, "disarm-tree": 103.10, "stgs": 97.32, "gr-mc100": 110.74,
-                     "gst-1.0": 96.09, "gst-1.2": 96.16}},
+        paper={
+            0.5: {
+                "rloo": 104.03,
+                "disarm-tree": 103.10,
+                "stgs": 97.32,
+                "gr-mc100": 110.74,
+                "gst-1.0": 96.09,
+                "gst-1.2": 96.16,
+            }
+        },
     ),
     "7": Plan(
         _FAMILY,
@@ -202,7 +224,7 @@ PLANS = {
             0.01: dict(zip(_FAMILY, (121.75, 117.69, 110.82, 107.90, 107.86, 109.08), strict=True)),
         },
     ),
-}  # fmt: skip
+}
 DEFAULT = Plan(("gst-1.0", "gst-pi", "gr-mc100", "stgs", "st", "reinmax"))
 SMOKE = ("gst-1.0", "stgs", "rloo")
 
@@ -247,9 +269,7 @@ class GradientStatistics(keras.callbacks.Callback):
 
     def measure(self):
         """`{"variance": ..., "entropy": ...}` of the model as it is now."""
-        model = self.model
-        with tfc.layers.preserved_state(model), tfc.layers.inference_mode(model, "relaxed"):
-            model.latent.temperature = self.temperature
+        with tfc.layers.preserved_state(self.model):
             gradients = [self._gradients() for _ in range(self.draws)]
             entropy = self._entropy()
         stacked = [tf.stack(values) for values in zip(*gradients, strict=True)]
@@ -258,7 +278,7 @@ class GradientStatistics(keras.callbacks.Callback):
 
     def _draw_gradients(self):
         with tf.GradientTape() as tape:
-            loss = self.estimator.loss(self.model, self.images)
+            loss = self.estimator.loss(self.model, self.images, self.temperature)
         return tape.gradient(loss, self.model.encoder.trainable_variables)
 
     def _draw_entropy(self):
@@ -289,7 +309,7 @@ class Comparison:
         if setting.binarized:
             self.test = (np.random.default_rng(0).random(test.shape) < test).astype("float32")
 
-    def run(self, name, temperature, seed, shared=None):
+    def run(self, name, temperature, seed, shared=None, callbacks=None):
         """Trains with one estimator.
 
         Args:
@@ -298,6 +318,7 @@ class Comparison:
             seed: of weights, order and noise.
             shared: weights of an encoder and a decoder on which the variance is measured
                 once more, so that estimators are compared on the same networks.
+            callbacks: of `fit` instead of a progress bar.
 
         Returns:
             A `Run`, and the weights of its networks.
@@ -310,16 +331,18 @@ class Comparison:
         estimator = ESTIMATORS[name]
         model = estimator.make_model(encoder, decoder, schedule, seed)
         model.compile(
-            keras.optimizers.Adam(1e-3), jit_compile=self.jit_compile, steps_per_execution=10
+            keras.optimizers.Adam(1e-3), jit_compile=self.jit_compile, steps_per_execution=50
         )
         statistics = GradientStatistics(estimator, temperature, self.test[:200], self.draws)
+        if callbacks is None:
+            callbacks = [common.RunProgress(f"{name} at {temperature:g}, seed {seed}")]
         history = model.fit(
             **self._data(seed),
             epochs=self.epochs,
             validation_data=(self.test,),
             validation_batch_size=500,
             verbose=0,
-            callbacks=[statistics, common.RunProgress(f"{name} at {temperature:g}, seed {seed}")],
+            callbacks=[statistics, *callbacks],
         ).history
         for key, value in statistics.initial.items():
             history[key] = [value, *history[key]]
@@ -345,26 +368,34 @@ def mean_history(runs, key):
 def draw(results, temperatures, epochs):
     """For each temperature: bounds, variances (Figure 3) and entropies, by epoch."""
     figure, axes = plt.subplots(
-        len(temperatures), 3, figsize=(14.5, 4 * len(temperatures)), layout="constrained",
+        len(temperatures),
+        3,
+        figsize=(14.5, 4 * len(temperatures)),
+        layout="constrained",
         squeeze=False,
-    )  # fmt: skip
+    )
     after, before = np.arange(1, epochs + 1), np.arange(epochs + 1)
     for row, temperature in zip(axes, temperatures, strict=True):
         runs = {name: found for (name, t), found in results.items() if t == temperature}
         tfc.plots.curves(
             {name: (after, mean_history(found, "val_loss")) for name, found in runs.items()},
-            row[0], f"negative bound, discrete, test (temperature {temperature:g})", ylabel="nats",
-        )  # fmt: skip
+            row[0],
+            f"negative bound, discrete, test (temperature {temperature:g})",
+            ylabel="nats",
+        )
         tfc.plots.gradient_variance(
             {name: (before, mean_history(found, "variance")) for name, found in runs.items()},
-            row[1], "variance of the encoder's gradient",
-        )  # fmt: skip
+            row[1],
+            "variance of the encoder's gradient",
+        )
         # All estimators are drawn, so that each has its colour in every panel.
         entropies = {
-            name if ESTIMATORS[name].surrogate else f"{name} (no surrogate)":
-                (before, mean_history(found, "entropy"))
+            name if ESTIMATORS[name].surrogate else f"{name} (no surrogate)": (
+                before,
+                mean_history(found, "entropy"),
+            )
             for name, found in runs.items()
-        }  # fmt: skip
+        }
         tfc.plots.curves(
             entropies, row[2], "entropy of the surrogate", ylabel="nats", logarithmic=True
         )
@@ -376,9 +407,17 @@ def draw(results, temperatures, epochs):
 
 
 HEADER = (
-    "temperature", "estimator", "negative bound", "std", "paper", "variance, first epoch",
-    "variance, last", "variance, same network", "entropy, start", "entropy, last",
-)  # fmt: skip
+    "temperature",
+    "estimator",
+    "negative bound",
+    "std",
+    "paper",
+    "variance, first epoch",
+    "variance, last",
+    "variance, same network",
+    "entropy, start",
+    "entropy, last",
+)
 
 
 def table_rows(results, plan):
@@ -387,26 +426,31 @@ def table_rows(results, plan):
         variances, entropies = mean_history(runs, "variance"), mean_history(runs, "entropy")
         shared = np.mean([run.shared_variance for run in runs])
         yield (
-            f"{temperature:g}", name, float(np.mean(bounds)),
+            f"{temperature:g}",
+            name,
+            float(np.mean(bounds)),
             float(np.std(bounds, ddof=1)) if len(bounds) > 1 else "",
             published(plan, name, temperature),
             *(f"{value:.3g}" for value in (variances[1], variances[-1], shared)),
             *("" if np.isnan(value) else f"{value:.3g}" for value in entropies[[0, -1]]),
-        )  # fmt: skip
+        )
 
 
 def write_history(path, results, first_seed):
     """Every number of every epoch."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("estimator", "temperature", "seed", "epoch", "val_loss", "variance",
-                         "entropy"))  # fmt: skip
+        writer.writerow(
+            ("estimator", "temperature", "seed", "epoch", "val_loss", "variance", "entropy")
+        )
         for (name, temperature), runs in results.items():
             for seed, run in enumerate(runs, start=first_seed):
                 lines = zip(
-                    ["", *run.history["val_loss"]], run.history["variance"],
-                    run.history["entropy"], strict=True,
-                )  # fmt: skip
+                    ["", *run.history["val_loss"]],
+                    run.history["variance"],
+                    run.history["entropy"],
+                    strict=True,
+                )
                 for epoch, values in enumerate(lines):
                     writer.writerow((name, temperature, seed, epoch, *values))
     return path
@@ -456,9 +500,14 @@ def main(arguments=None):
     data_dir = datasets.data_directory(settings.data_dir)
     (train, _), (test, _) = datasets.load_images("mnist", data_dir=data_dir, smoke=settings.smoke)
     comparison = Comparison(
-        SETTINGS[plan.setting], train, test, settings.epochs, settings.draws, plan.mixed,
+        SETTINGS[plan.setting],
+        train,
+        test,
+        settings.epochs,
+        settings.draws,
+        plan.mixed,
         jit_compile=not settings.smoke,
-    )  # fmt: skip
+    )
 
     results = collections.defaultdict(list)
     for temperature, seed in itertools.product(plan.temperatures, range(settings.seeds)):
@@ -475,12 +524,13 @@ def main(arguments=None):
     table = common.write_table(
         settings.output / "estimator_comparison.md",
         f"Estimators on {plan.setting} latents, {comparison.epochs} epochs{mixed}",
-        HEADER, list(table_rows(results, plan)),
+        HEADER,
+        list(table_rows(results, plan)),
         "negative bound: discrete, test, after the last epoch, in nats; paper: on all of MNIST, "
         "after 40 epochs (Table 4: 500,000 steps). variance: of the gradient of the mean loss over "
         "200 test images, averaged over the encoder's weights; same network: all estimators on the "
         f"networks that {plan.estimators[0]} trained. entropy: of the surrogate, per variable.",
-    )  # fmt: skip
+    )
     print(f"wrote {picture}, {history}, {table}")
     print(
         "look at: the order of the bounds, and whether it follows the variances (the paper finds "

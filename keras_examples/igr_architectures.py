@@ -9,9 +9,9 @@ import math
 
 import keras
 import numpy as np
-from common import fail
 
 import tfconcrete as tfc
+from keras_examples.common import fail
 
 # Filters of the convolutions from the image down, and of the transposed ones back up.
 CONVOLUTIONS = {
@@ -61,8 +61,7 @@ def build_encoder(architecture, image_shape, heads):
         hidden = keras.layers.Flatten()(hidden)
     hidden = keras.layers.Dense(256, "relu")(hidden)
     outputs = [
-        keras.layers.Reshape(shape)(keras.layers.Dense(math.prod(shape))(hidden))
-        for shape in heads
+        keras.layers.Reshape(shape)(keras.layers.Dense(math.prod(shape))(hidden)) for shape in heads
     ]
     return keras.Model(inputs, outputs if len(outputs) > 1 else outputs[0], name="encoder")
 

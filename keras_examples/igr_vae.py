@@ -17,15 +17,13 @@ posterior samples tell whether the comparison was fair (Figure 5).
 
 import dataclasses
 
-import common
-import datasets
-import igr_architectures
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from keras_examples import common, datasets, igr_architectures
 
 VARIABLES, CLASSES = 30, 10
 NEAR, SHARE = 0.2, 0.75
@@ -58,28 +56,33 @@ class Run:
         return float(np.mean(self.distances <= NEAR))
 
 
-def load(settings):
+def load(settings, held_out=1 / 6):
     """Training, validation and test images, in the size that the architecture takes."""
     *splits, _ = datasets.load_splits(
-        settings.dataset, datasets.data_directory(settings.data_dir), settings.smoke,
+        settings.dataset,
+        datasets.data_directory(settings.data_dir),
+        settings.smoke,
         settings.images,
-    )  # fmt: skip
-    train, test = (
-        igr_architectures.fit_images(images, settings.architecture) for images in splits
     )
-    held_out = max(1, len(train) // 6)
+    train, test = (igr_architectures.fit_images(images, settings.architecture) for images in splits)
+    kept = len(train) - max(1, int(len(train) * held_out)) if held_out else len(train)
     if settings.smoke:
         test = test[:32]
-    return train[:-held_out], train[-held_out:][:CURVE_IMAGES], test
+    return train[:kept], train[kept:][:CURVE_IMAGES], test
 
 
 class Experiment:
-    """The data and everything that all runs have in common."""
+    """The data and everything that all runs have in common.
 
-    def __init__(self, settings):
+    Args:
+        settings: what `parse` returns.
+        held_out: share of the training images to choose temperatures on.
+    """
+
+    def __init__(self, settings, held_out=1 / 6):
         self.settings = settings
         self.binarize = settings.dataset == "mnist"
-        self.train, self.validation, self.test = load(settings)
+        self.train, self.validation, self.test = load(settings, held_out)
         if self.binarize:
             rng = np.random.default_rng(settings.seed)
             self.validation, self.test = (
@@ -152,21 +155,31 @@ class Experiment:
         model = self.model(name, temperature)
         title = f"{NAMES[name]} at {temperature:.3g}, by {chosen_by}"
         history = self.fit(
-            model, epochs, [common.RunProgress(title)],
+            model,
+            epochs,
+            [common.RunProgress(title)],
             validation_data=datasets.image_batches(self.test[:CURVE_IMAGES]),
             validation_freq=max(1, epochs // 6),
-        ).history  # fmt: skip
-        evaluation = model.evaluate(
-            datasets.image_batches(self.test), verbose=0, return_dict=True
-        )
-        shown = next(iter(datasets.image_batches(self.test, batch_size=500)))
-        with tfc.layers.preserved_state(model):
-            samples = igr_architectures.on_simplex(model.latent, model.encoder(shown))
-        distances = tfc.calibration.vertex_distance(samples).numpy().ravel()
+        ).history
+        evaluation = model.evaluate(datasets.image_batches(self.test), verbose=0, return_dict=True)
+        shown = next(iter(datasets.image_batches(self.test, batch_size=SHOWN)))
         return Run(
-            name, chosen_by, temperature, history, evaluation, distances,
-            model.predict(shown[:SHOWN], verbose=0), model.generate(SHOWN, self.settings.seed),
-        )  # fmt: skip
+            name,
+            chosen_by,
+            temperature,
+            history,
+            evaluation,
+            self.distances(model),
+            model.predict(shown, verbose=0),
+            model.generate(SHOWN, self.settings.seed),
+        )
+
+    def distances(self, model):
+        """How far posterior samples of 500 test images are from the nearest vertex (Figure 5)."""
+        images = next(iter(datasets.image_batches(self.test, batch_size=500)))
+        with tfc.layers.preserved_state(model):
+            samples = igr_architectures.on_simplex(model.latent, model.encoder(images))
+        return tfc.calibration.vertex_distance(samples).numpy().ravel()
 
 
 def draw_curves(groups, every):
@@ -205,9 +218,7 @@ def draw_images(runs, images):
     figure, axes = plt.subplots(
         len(rows), 2, figsize=(12, 0.75 * len(rows) + 0.5), layout="constrained"
     )
-    for (left, right), (label, (reconstructed, generated)) in zip(
-        axes, rows.items(), strict=True
-    ):
+    for (left, right), (label, (reconstructed, generated)) in zip(axes, rows.items(), strict=True):
         tfc.plots.image_grid(reconstructed, SHOWN, left)
         left.set_title(label, fontsize=9, loc="left", pad=2)
         tfc.plots.image_grid(generated, SHOWN, right)
@@ -219,9 +230,15 @@ def draw_images(runs, images):
 
 
 HEADER = (
-    "latent", "chosen by", "temperature", "ELBO, discrete", "ELBO, relaxed", "gap",
-    "KL", f"within {NEAR} of a vertex",
-)  # fmt: skip
+    "latent",
+    "chosen by",
+    "temperature",
+    "ELBO, discrete",
+    "ELBO, relaxed",
+    "gap",
+    "KL",
+    f"within {NEAR} of a vertex",
+)
 NOTE = """\
 Nats per test image, higher ELBO is better. discrete: with exact one-hot draws; for IGR with the
 exact class probabilities, for IGR-SB and IGR-Planar with the KL of the Gaussians, a looser
@@ -232,39 +249,60 @@ counts posterior samples after training."""
 def table_row(run):
     test = run.evaluation
     return (
-        NAMES[run.name], run.chosen_by, f"{run.temperature:.3g}", -test["loss"],
-        test["discrete_gap"] - test["loss"], test["discrete_gap"], test["kl"], f"{run.near:.0%}",
-    )  # fmt: skip
+        NAMES[run.name],
+        run.chosen_by,
+        f"{run.temperature:.3g}",
+        -test["loss"],
+        test["discretization_gap"] - test["loss"],
+        test["discretization_gap"],
+        test["kl"],
+        f"{run.near:.0%}",
+    )
 
 
 def parse(arguments):
     options = common.parser(__doc__, epochs=40, data=True)
     options.add_argument(
-        "--dataset", choices=["mnist", "fashion_mnist", "celeb_a"], default="mnist",
+        "--dataset",
+        choices=["mnist", "fashion_mnist", "celeb_a"],
+        default="mnist",
         help="mnist is binarized anew in every epoch, the others have a Gaussian decoder",
-    )  # fmt: skip
+    )
     options.add_argument(
-        "--architecture", choices=igr_architectures.ARCHITECTURES, default=None,
+        "--architecture",
+        choices=igr_architectures.ARCHITECTURES,
+        default=None,
         help="networks of Appendix D; dense, and conv2 for celeb_a, where not given",
-    )  # fmt: skip
+    )
     options.add_argument(
-        "--latents", choices=igr_architectures.LATENTS, nargs="+",
-        default=igr_architectures.LATENTS, help="which latents to compare",
-    )  # fmt: skip
+        "--latents",
+        choices=igr_architectures.LATENTS,
+        nargs="+",
+        default=igr_architectures.LATENTS,
+        help="which latents to compare",
+    )
     options.add_argument(
-        "--select", choices=["vertices", "validation"], nargs="+",
-        default=["vertices", "validation"], help="how to choose temperatures",
-    )  # fmt: skip
+        "--select",
+        choices=["vertices", "validation"],
+        nargs="+",
+        default=["vertices", "validation"],
+        help="how to choose temperatures",
+    )
     options.add_argument(
-        "--grid", type=common.positive, nargs="+", default=[0.1, 0.25, 0.5],
+        "--grid",
+        type=common.positive,
+        nargs="+",
+        default=[0.1, 0.25, 0.5],
         help="temperatures to validate; a single one is taken as it is",
-    )  # fmt: skip
+    )
     options.add_argument("--delta", type=common.positive, default=0.1, help="of the softmax++")
     options.add_argument("--flows", type=int, default=2, help="planar flows of IGR-Planar")
     options.add_argument(
-        "--scale", type=common.positive, default=0.3,
+        "--scale",
+        type=common.positive,
+        default=0.3,
         help="standard deviation of a Gaussian decoder",
-    )  # fmt: skip
+    )
     options.add_argument("--images", type=int, default=None, help="training images, at most")
     settings = common.parse(options, arguments)
     for name in ("flows", "images"):

@@ -17,15 +17,13 @@ has no fixed number of classes, at most 50 (each sample is cut where its sticks 
 
 import dataclasses
 
-import common
-import datasets
-import igr_architectures
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from keras_examples import common, datasets, igr_architectures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,12 +63,8 @@ def build_model(name, temperature, image_shape, protocol, capacity_steps, seed):
     precision = PRECISION if name == "igr_sb" else None
     return tfc.models.JointVAE(
         igr_architectures.build_encoder(protocol.architecture, image_shape, heads),
-        igr_architectures.build_decoder(
-            protocol.architecture, image_shape, [[1, classes], [dims]]
-        ),
-        igr_architectures.build_latent(
-            name, temperature, classes, precision=precision, seed=seed
-        ),
+        igr_architectures.build_decoder(protocol.architecture, image_shape, [[1, classes], [dims]]),
+        igr_architectures.build_latent(name, temperature, classes, precision=precision, seed=seed),
         "bernoulli" if protocol.likelihood == "bernoulli" else tfc.objectives.Gaussian(SCALE),
         gamma=protocol.gamma,
         discrete_capacity=(0.0, protocol.discrete_capacity, capacity_steps),
@@ -139,9 +133,12 @@ def draw_traversals(title, discrete, continuous):
     )
     axes[0].set_yticks(axes[0].get_yticks(), classes)
     tfc.plots.code_grid(
-        by_dimension, axes[1], "continuous code of one test image, a dimension in each row",
-        "nats of the dimension", "value",
-    )  # fmt: skip
+        by_dimension,
+        axes[1],
+        "continuous code of one test image, a dimension in each row",
+        "nats of the dimension",
+        "value",
+    )
     axes[1].set_yticks(axes[1].get_yticks(), [f"{value:.1f}" for value in nats])
     for ax in axes:
         ax.set_xticks(ax.get_xticks()[[0, -1]], ["-2", "2"])
@@ -167,9 +164,15 @@ def draw_capacities(histories, protocol, capacity_steps, steps_per_epoch):
 
 
 HEADER = (
-    "latent (temperature)", "ELBO, discrete", "ELBO, relaxed", "reconstruction", "discrete KL",
-    "continuous KL", "classes used", "majority digit right",
-)  # fmt: skip
+    "latent (temperature)",
+    "ELBO, discrete",
+    "ELBO, relaxed",
+    "reconstruction",
+    "discrete KL",
+    "continuous KL",
+    "classes used",
+    "majority digit right",
+)
 NOTE = """\
 Nats per test image, higher ELBO is better; it counts both KLs once, without gamma and
 capacities. reconstruction: its first term, with exact draws. discrete KL: of the classes
@@ -183,17 +186,24 @@ def parse(arguments):
     options = common.parser(__doc__, epochs=25, data=True)
     options.add_argument("--dataset", choices=PROTOCOLS, default="mnist", help="data to explain")
     options.add_argument(
-        "--architecture", choices=igr_architectures.ARCHITECTURES, default=None,
+        "--architecture",
+        choices=igr_architectures.ARCHITECTURES,
+        default=None,
         help="networks of Appendix D; the paper's for the data set where not given",
-    )  # fmt: skip
+    )
     options.add_argument(
-        "--latents", choices=LATENTS, nargs="+", default=list(LATENTS),
+        "--latents",
+        choices=LATENTS,
+        nargs="+",
+        default=list(LATENTS),
         help="which discrete latents to compare",
-    )  # fmt: skip
+    )
     options.add_argument(
-        "--temperature", type=common.positive, default=None,
+        "--temperature",
+        type=common.positive,
+        default=None,
         help="of every latent; where not given 0.1 for IGR and 0.25 for Concrete",
-    )  # fmt: skip
+    )
     options.add_argument(
         "--gamma", type=common.positive, default=None, help="weight of the capacities; the paper's"
     )
@@ -204,9 +214,11 @@ def parse(arguments):
         "--continuous-capacity", type=common.positive, default=None, help="in nats; the paper's"
     )
     options.add_argument(
-        "--capacity-steps", type=int, default=None,
+        "--capacity-steps",
+        type=int,
+        default=None,
         help="steps to full capacity; the paper's, but at most half of the training",
-    )  # fmt: skip
+    )
     options.add_argument("--images", type=int, default=None, help="training images, at most")
     settings = common.parse(options, arguments)
     for name in ("capacity_steps", "images"):
@@ -224,15 +236,21 @@ def main(arguments=None):
     given = {
         field: getattr(settings, field)
         for field in (
-            "architecture", "gamma", "discrete_capacity", "continuous_capacity", "capacity_steps",
+            "architecture",
+            "gamma",
+            "discrete_capacity",
+            "continuous_capacity",
+            "capacity_steps",
         )
         if getattr(settings, field) is not None
-    }  # fmt: skip
+    }
     protocol = dataclasses.replace(PROTOCOLS[settings.dataset], **given)
     *splits, labels = datasets.load_splits(
-        settings.dataset, datasets.data_directory(settings.data_dir), settings.smoke,
+        settings.dataset,
+        datasets.data_directory(settings.data_dir),
+        settings.smoke,
         settings.images,
-    )  # fmt: skip
+    )
     train, test = (igr_architectures.fit_images(x, protocol.architecture) for x in splits)
     test = np.concatenate(list(datasets.image_batches(test).as_numpy_iterator()))
     steps_per_epoch = -(-len(train) // 64)
@@ -253,19 +271,27 @@ def main(arguments=None):
         )
         model.compile(keras.optimizers.Adam(5e-4), steps_per_execution=5)
         histories[label] = model.fit(
-            datasets.image_batches(train, binarize, settings.seed), epochs=settings.epochs,
-            shuffle=False, verbose=0, callbacks=[common.RunProgress(label)],
-        ).history  # fmt: skip
+            datasets.image_batches(train, binarize, settings.seed),
+            epochs=settings.epochs,
+            shuffle=False,
+            verbose=0,
+            callbacks=[common.RunProgress(label)],
+        ).history
         losses = model.evaluate(test, batch_size=100, verbose=0, return_dict=True)
         codes = model.encode(test)[:, 0]
         share = "-" if labels is None else f"{majority_share(codes, labels):.0%}"
         rows.append(
             (
-                label, -losses["loss"], losses["discrete_gap"] - losses["loss"],
-                -losses["reconstruction"], losses["kl"], losses["continuous_kl"],
-                len(np.unique(codes)), share,
+                label,
+                -losses["loss"],
+                losses["discretization_gap"] - losses["loss"],
+                -losses["reconstruction"],
+                losses["kl"],
+                losses["continuous_kl"],
+                len(np.unique(codes)),
+                share,
             )
-        )  # fmt: skip
+        )
         figures[f"joint_vae_{name}"] = draw_traversals(label, *traverse(model, test[:500]))
 
     figures["joint_vae_capacities"] = draw_capacities(

@@ -10,12 +10,12 @@ bargain, better than anything on sale, but they are masked: their probability, t
 and their gradient are exactly zero, whatever the network says about them.
 """
 
-import common
 import keras
 import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from keras_examples import common
 
 SLOTS = 6
 
@@ -91,8 +91,10 @@ def main(arguments=None):
     random = np.sum(worth * test_filled, -1) / np.sum(test_filled, -1)
     optimal = np.mean(found >= best)
     print(f"best offer picked in {optimal:.1%} of {size:,} new visits")
-    print(f"mean value: {found.mean():.3f}, of at most {best.mean():.3f}; "
-          f"at random {random.mean():.3f}")  # fmt: skip
+    print(
+        f"mean value: {found.mean():.3f}, of at most {best.mean():.3f}; "
+        f"at random {random.mean():.3f}"
+    )
 
 
 if __name__ == "__main__":

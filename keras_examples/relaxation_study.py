@@ -18,12 +18,12 @@ IGR, holds at Appendix F's pair (0.15, 0.1), but not at the calibrated one, wher
 have the larger variance in its own units, and about the same relative to their mean.
 """
 
-import common
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from keras_examples import common
 
 NUM_CLASSES = 10
 PAPER_PAIRS = ((0.15, 0.1), (0.25, 0.1), (0.67, 0.5))  # Appendix F; Tables 1 and 2
@@ -100,9 +100,11 @@ def figure_12(loc, samples, seed):
     temperatures = (0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5)
     labels = [f"{t:g}" for t in temperatures]
     for ax, make, title in zip(
-        axes, (concrete, igr(loc)), ("Concrete, ten classes", "IGR of scale 1, ten classes"),
+        axes,
+        (concrete, igr(loc)),
+        ("Concrete, ten classes", "IGR of scale 1, ten classes"),
         strict=True,
-    ):  # fmt: skip
+    ):
         violins(ax, [distances(make(t), samples, seed) for t in temperatures], labels, title)
     return figure
 

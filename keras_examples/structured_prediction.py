@@ -18,15 +18,14 @@ which cannot, falls behind. That is the integrality gap.
 
 import math
 
-import common
-import datasets
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
-from units import Units
 
 import tfconcrete as tfc
+from keras_examples import common, datasets
+from keras_examples.units import Units
 
 ROWS = 14
 PIXELS = ROWS * 28
@@ -78,16 +77,17 @@ class Experiment:
         self.train, self.test = load(settings)
         self.bias = tfc.objectives.base_rate_bias(self.train[1])
 
-    def fit(self, units, depth, epochs):
+    def fit(self, units, depth, epochs, callbacks=None):
         settings = self.settings
         keras.utils.set_random_seed(settings.seed)
         model = build_model(
             units, settings.width, depth, self.bias, settings.num_samples, settings.seed
         )
         optimizer = keras.optimizers.AdamW(settings.learning_rate, weight_decay=1e-3)
-        model.compile(optimizer, jit_compile=not settings.smoke, steps_per_execution=10)
-        progress = common.RunProgress(f"{units.label}, {depth} layers")
-        model.fit(*self.train, batch_size=64, epochs=epochs, verbose=0, callbacks=[progress])
+        model.compile(optimizer, jit_compile=not settings.smoke, steps_per_execution=50)
+        if callbacks is None:
+            callbacks = [common.RunProgress(f"{units.label}, {depth} layers")]
+        model.fit(*self.train, batch_size=64, epochs=epochs, verbose=0, callbacks=callbacks)
         return model
 
     def likelihood(self, model, halves):
@@ -105,10 +105,13 @@ class Experiment:
             losses = model.evaluate(*self.test, batch_size=500, verbose=0, return_dict=True)
             rows.append(
                 (
-                    units.label, self.likelihood(model, self.test),
-                    self.likelihood(model, self.train), losses["loss"], losses["discrete_gap"],
+                    units.label,
+                    self.likelihood(model, self.test),
+                    self.likelihood(model, self.train),
+                    losses["loss"],
+                    losses["discretization_gap"],
                 )
-            )  # fmt: skip
+            )
             first = first or model
         return rows, first
 
@@ -119,7 +122,7 @@ class Experiment:
             model = self.fit(Units("concrete", 2, temperature), self.settings.gap_depth, epochs)
             losses = model.evaluate(*self.test, batch_size=500, verbose=0, return_dict=True)
             discrete.append(losses["loss"])
-            relaxed.append(losses["loss"] - losses["discrete_gap"])
+            relaxed.append(losses["loss"] - losses["discretization_gap"])
         return np.array(relaxed), np.array(discrete)
 
 
@@ -130,8 +133,13 @@ def draw_gap(temperatures, relaxed, discrete):
         "relaxed network": (temperatures, relaxed),
         "discrete network": (temperatures, discrete),
     }
-    tfc.plots.curves(lines, ax, "binary units, trained at each temperature", "temperature",
-                     "test loss -L_1, nats")  # fmt: skip
+    tfc.plots.curves(
+        lines,
+        ax,
+        "binary units, trained at each temperature",
+        "temperature",
+        "test loss -L_1, nats",
+    )
     ax.set_xscale("log", base=2)
     ax.set_xticks(temperatures, [f"{t:.2g}" for t in temperatures])
     ax.minorticks_off()
@@ -155,8 +163,12 @@ def draw_predictions(model, halves, seed):
     rows["argmax"] = digits(model.predict(upper, verbose=0))
     for draw in range(DRAWS):
         rows[f"sample {draw + 1}"] = digits(model.generate(upper, seed=seed + draw))
-    figure = tfc.plots.code_grid(np.stack(list(rows.values())), title="lower halves, predicted",
-                                 row_label="", column_label="")  # fmt: skip
+    figure = tfc.plots.code_grid(
+        np.stack(list(rows.values())),
+        title="lower halves, predicted",
+        row_label="",
+        column_label="",
+    )
     ax = figure.axes[0]
     ax.set_xticks([])
     ax.set_yticks(ax.get_yticks(), rows)
@@ -171,18 +183,30 @@ discrete draw for each test example; the gap is what it exceeds the relaxed netw
 
 def parse(arguments):
     options = common.parser(__doc__, epochs=20, data=True)
-    options.add_argument("--classes", type=int, nargs="+", default=[2, 4, 8],
-                         help="arities of the Concrete units, powers of two")  # fmt: skip
+    options.add_argument(
+        "--classes",
+        type=int,
+        nargs="+",
+        default=[2, 4, 8],
+        help="arities of the Concrete units, powers of two",
+    )
     options.add_argument("--width", type=int, default=240, help="units in a layer")
     options.add_argument("--depth", type=int, default=2, help="layers of units in the table")
     options.add_argument("--gap-depth", type=int, default=3, help="layers of units in Figure 4")
     options.add_argument("--num-samples", type=int, default=1, help="m of the training objective")
     options.add_argument(
-        "--learning-rate", type=common.positive, default=1e-3,
+        "--learning-rate",
+        type=common.positive,
+        default=1e-3,
         help="the paper's long runs have 3e-4",
-    )  # fmt: skip
-    options.add_argument("--temperatures", type=common.positive, nargs="+", default=TEMPERATURES,
-                         help="training temperatures of Figure 4")  # fmt: skip
+    )
+    options.add_argument(
+        "--temperatures",
+        type=common.positive,
+        nargs="+",
+        default=TEMPERATURES,
+        help="training temperatures of Figure 4",
+    )
     settings = common.parse(options, arguments)
     for name in ("width", "depth", "gap_depth", "num_samples"):
         if getattr(settings, name) < 1:

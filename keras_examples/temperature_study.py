@@ -16,14 +16,12 @@ temperature is best, and for what? Does annealing help?
 
 import dataclasses
 
-import architectures
-import common
-import datasets
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
 import tfconcrete as tfc
+from keras_examples import architectures, common, datasets
 
 BASELINE = 2 / 3
 TEMPERATURES = (0.05, 0.3, BASELINE, 0.8, 1.0, 2.0, 5.0)
@@ -109,12 +107,14 @@ class Study:
         self.variables = self.model.variables + self.model.optimizer.variables
         self.start = [variable.numpy() for variable in self.variables]
 
-    def run(self, name, schedule):
+    def run(self, name, schedule, callbacks=None):
         """Trains and measures one run, from the weights and the noise of all others."""
         for variable, value in zip(self.variables, self.start, strict=True):
             variable.assign(value)
         keras.utils.set_random_seed(self.seed)
         snapshots = Snapshots(self.test, self.snapshot_epochs)
+        if callbacks is None:
+            callbacks = [common.RunProgress(name)]
         history = self.model.fit(
             self.train,
             batch_size=100,
@@ -123,7 +123,7 @@ class Study:
             callbacks=[
                 tfc.callbacks.TemperatureScheduler(schedule),
                 snapshots,
-                common.RunProgress(name),
+                *callbacks,
             ],
         )
         evaluation = self.model.evaluate(self.test, batch_size=500, return_dict=True, verbose=0)
@@ -132,9 +132,15 @@ class Study:
         evaluation["squared_error"] = float(np.mean((decoded - self.test) ** 2) * 28 * 28)
         intra, inter = class_distances(snapshots.taken[self.epochs][1], self.labels)
         return Run(
-            name, history.history, evaluation, snapshots.taken, decoded[:SHOWN],
-            len(np.unique(codes, axis=0)), intra, inter,
-        )  # fmt: skip
+            name,
+            history.history,
+            evaluation,
+            snapshots.taken,
+            decoded[:SHOWN],
+            len(np.unique(codes, axis=0)),
+            intra,
+            inter,
+        )
 
     def all_codes(self):
         """What each of the 100 codes decodes to, `[10, 10, 28, 28]`."""
@@ -167,9 +173,13 @@ def draw_baseline(run, codes, images, labels):
     for ax, epoch in zip(axes[0], panels, strict=True):
         points, shares = principal_components(run.snapshots[epoch][1])
         tfc.plots.class_scatter(
-            points, labels, ax, f"epoch {epoch}",
-            f"first component, {shares[0]:.0%} of the variance", f"second, {shares[1]:.0%}",
-        )  # fmt: skip
+            points,
+            labels,
+            ax,
+            f"epoch {epoch}",
+            f"first component, {shares[0]:.0%} of the variance",
+            f"second, {shares[1]:.0%}",
+        )
     figure.suptitle("relaxed latents of test digits at temperature 2/3, principal components")
     figures["temperature_pca"] = figure
     return figures
@@ -178,9 +188,11 @@ def draw_baseline(run, codes, images, labels):
 def draw_losses(runs, ax):
     """Training losses by epoch; the first one, far above the others, may leave the axes."""
     tfc.plots.curves(
-        {run.name: run.history["loss"] for run in runs}, ax, "training loss (relaxed)",
+        {run.name: run.history["loss"] for run in runs},
+        ax,
+        "training loss (relaxed)",
         ylabel="nats",
-    )  # fmt: skip
+    )
     later = np.array([run.history["loss"][1:] for run in runs])
     if later.shape[1] > 3:
         ax.set_ylim(top=later.max() + 0.1 * np.ptp(later))
@@ -195,22 +207,30 @@ def draw_temperatures(runs, images):
     tfc.plots.curves(
         {
             "training loss, first epoch": (
-                temperatures, [run.history["loss"][0] for run in runs.values()],
+                temperatures,
+                [run.history["loss"][0] for run in runs.values()],
             ),
             "training loss, last epoch": (temperatures, last),
             "discrete test loss": (
-                temperatures, [run.evaluation["loss"] for run in runs.values()],
+                temperatures,
+                [run.evaluation["loss"] for run in runs.values()],
             ),
         },
-        axes[1], "losses by temperature", "temperature", "nats",
-    )  # fmt: skip
+        axes[1],
+        "losses by temperature",
+        "temperature",
+        "nats",
+    )
     tfc.plots.curves(
         {
             "within a class": (temperatures, [run.intra for run in runs.values()]),
             "between classes": (temperatures, [run.inter for run in runs.values()]),
         },
-        axes[2], "distances of relaxed latents", "temperature", "Euclidean distance",
-    )  # fmt: skip
+        axes[2],
+        "distances of relaxed latents",
+        "temperature",
+        "Euclidean distance",
+    )
     for ax in axes[1:]:
         ax.set_xscale("log")
         ax.set_xticks(temperatures, [f"{t:.2g}" for t in temperatures], fontsize=8, rotation=60)
@@ -230,9 +250,11 @@ def draw_annealing(baseline, runs, images):
     figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
     draw_losses(runs, axes[0])
     tfc.plots.curves(
-        {run.name: run.history["temperature"] for run in runs}, axes[1],
-        "temperature (colours as on the left)", logarithmic=True,
-    )  # fmt: skip
+        {run.name: run.history["temperature"] for run in runs},
+        axes[1],
+        "temperature (colours as on the left)",
+        logarithmic=True,
+    )
     axes[1].get_legend().remove()
     axes[1].yaxis.set_major_formatter("{x:g}")
     rows = {"data": images[:SHOWN]}
@@ -246,15 +268,31 @@ def draw_annealing(baseline, runs, images):
 def table_row(run):
     loss, test = run.history["loss"], run.evaluation
     return (
-        run.name, loss[0], loss[-1], test["loss"], test["discrete_gap"],
-        test["reconstruction"], test["squared_error"], run.used_codes, run.intra, run.inter,
-    )  # fmt: skip
+        run.name,
+        loss[0],
+        loss[-1],
+        test["loss"],
+        test["discretization_gap"],
+        test["reconstruction"],
+        test["squared_error"],
+        run.used_codes,
+        run.intra,
+        run.inter,
+    )
 
 
 HEADER = (
-    "temperature", "train, first epoch", "train, last", "test, discrete", "gap",
-    "reconstruction", "squared error", "codes used", "within classes", "between classes",
-)  # fmt: skip
+    "temperature",
+    "train, first epoch",
+    "train, last",
+    "test, discrete",
+    "gap",
+    "reconstruction",
+    "squared error",
+    "codes used",
+    "within classes",
+    "between classes",
+)
 NOTE = """\
 Losses in nats. train: the relaxed bound. test: the discrete bound with exact one-hot draws; gap:
 by how much it exceeds the relaxed one. reconstruction: its first term. squared error: of
@@ -285,9 +323,12 @@ def choose(settings):
 def main(arguments=None):
     options = common.parser(__doc__, epochs=70, data=True)
     options.add_argument(
-        "--temperatures", type=common.positive, nargs="+", default=TEMPERATURES,
+        "--temperatures",
+        type=common.positive,
+        nargs="+",
+        default=TEMPERATURES,
         help="fixed temperatures to compare; 2/3 is always among them",
-    )  # fmt: skip
+    )
     options.add_argument("--no-annealing", action="store_true", help="leave out annealing runs")
     settings = common.parse(options, arguments)
     settings.epochs = 2 if settings.smoke else settings.epochs
@@ -314,9 +355,7 @@ def main(arguments=None):
     paths = [common.save_figure(figure, settings.output, name) for name, figure in figures.items()]
     rows = [table_row(run) for run in (*runs.values(), *annealing_runs)]
     title = f"Temperatures of a discrete VAE with 2 x 10 codes, {study.epochs} epochs"
-    path = common.write_table(
-        settings.output / "temperature_study.md", title, HEADER, rows, NOTE
-    )
+    path = common.write_table(settings.output / "temperature_study.md", title, HEADER, rows, NOTE)
     print("wrote " + ", ".join(str(path) for path in [*paths, path]))
     print(
         "look at: temperature_codes.png for what the codes mean; temperature_values.png, where "

@@ -3,10 +3,10 @@
 import dataclasses
 import math
 
-import igr_architectures
 import keras
 
 import tfconcrete as tfc
+from keras_examples import igr_architectures
 
 
 @dataclasses.dataclass(frozen=True)

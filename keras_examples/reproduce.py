@@ -1,0 +1,101 @@
+"""The papers' tables and figures, measured: one command each, resumable.
+
+Title: Reproduce the papers
+Reference: Maddison, Mnih & Teh (2017); Potapczynski, Loaiza-Ganem & Cunningham (2020); Fan,
+Chi, Rudnicky & Ramadge (2022); a course report on the first.
+
+    python -m keras_examples.reproduce gst-table3 --seeds 2 --budget paper
+
+trains every row of a table with the code of the other examples and keeps each run as a JSON
+file, written when the run ends: a killed command goes on where it was. `--list` says what is
+finished and what the rest would take. `RESULTS.md`, with the paper's numbers beside the
+measured ones, is written again after every command. Without `--output` all of this is the
+project's own record, in this folder; give a folder to start a record of your own.
+"""
+
+import pathlib
+
+from keras_examples import common, datasets
+from keras_examples.reproduction import rendering, running
+from keras_examples.reproduction.catalogue import EXPERIMENTS, TABLES
+from keras_examples.reproduction.cells import Store
+
+RECORD = pathlib.Path(__file__).parent
+CLAIMS = RECORD / "reproduction" / "claims.md"
+SMOKE = ("gst-table3", ("stgs-0.5", "gst-1.0-0.5"))
+
+
+def parse(arguments):
+    options = common.parser(__doc__, data=True)
+    options.set_defaults(output=RECORD)
+    add = options.add_argument
+    add("table", nargs="?", choices=TABLES, metavar="TABLE", help=f"of {', '.join(TABLES)}")
+    add("--budget", choices=("short", "paper"), default="short", help="how long each run is")
+    add("--epochs", type=int, help="length of each run instead of a budget's")
+    add("--seeds", type=int, default=1, help="runs of each row, from --seed upwards")
+    add("--rows", nargs="+", help="only these rows, by the names that --list shows")
+    add("--list", action="store_true", help="what is finished, and what the rest would take")
+    add("--lock", type=pathlib.Path, help="a file to lock during each run: one at a time")
+    add("--pause-file", type=pathlib.Path, help="wait between epochs while this file exists")
+    settings = common.parse(options, arguments)
+    if settings.seeds < 1:
+        common.fail(f"--seeds must be at least 1, not {settings.seeds}")
+    settings.data_dir = datasets.data_directory(settings.data_dir)
+    if settings.smoke and settings.table is None:
+        settings.table, settings.rows = SMOKE
+    if settings.smoke and settings.output == RECORD:
+        settings.output = pathlib.Path("output")
+    if settings.table and not settings.smoke and settings.data_dir is None:
+        common.fail("the papers' tables need the papers' data: give --data-dir a TFDS directory")
+    return settings
+
+
+def choose(table, settings):
+    """The rows asked for."""
+    if settings.rows is None:
+        return table.rows
+    known = {row.slug: row for row in table.rows}
+    for name in settings.rows:
+        if name not in known:
+            common.fail(f"--rows {name} is not one of {', '.join(known)}")
+    return [known[name] for name in settings.rows]
+
+
+def run(settings, store):
+    """Runs the cells asked for that are not finished."""
+    table = TABLES[settings.table]
+    length = 1 if settings.smoke else settings.epochs or table.lengths[settings.budget]
+    cells = [
+        (row, table.cell(row, length, settings.seed + seed))
+        for seed in range(settings.seeds)
+        for row in choose(table, settings)
+    ]
+    context = running.Context(settings.data_dir, settings.smoke, settings.pause_file)
+    running.run_cells(table, cells, EXPERIMENTS, store, context, settings.lock)
+
+
+def render(settings, store):
+    """Writes the page and its figures again."""
+    claims = CLAIMS.read_text() if settings.output == RECORD else ""
+    page = rendering.markdown(TABLES.values(), store, store.folder, claims)
+    path = settings.output / "RESULTS.md"
+    path.write_text(page)
+    print(f"wrote {path}")
+
+
+def main(arguments=None):
+    settings = parse(arguments)
+    store = Store(settings.output / "results")
+    if settings.list:
+        listing = rendering.listing(TABLES.values(), store)
+        if settings.table:
+            listing = rendering.row_names(TABLES[settings.table], store)
+        print(*listing, sep="\n")
+        return
+    if settings.table:
+        run(settings, store)
+    render(settings, store)
+
+
+if __name__ == "__main__":
+    main()

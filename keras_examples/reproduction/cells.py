@@ -1,0 +1,104 @@
+"""One training run as a cell of a table, and the folder that keeps what was measured."""
+
+import base64
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import zlib
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A run: an experiment with its options, how long, and from which seed.
+
+    Attributes:
+        experiment: key of `EXPERIMENTS`.
+        options: what sets this run apart from others of the experiment, `(name, value)` pairs.
+        length: epochs, or steps where the experiment counts steps.
+        seed: of all randomness.
+    """
+
+    experiment: str
+    options: tuple
+    length: int
+    seed: int
+
+    @property
+    def settings(self):
+        return dict(self.options)
+
+    @property
+    def name(self):
+        """The cell's file name: the same options, in the same order, the same name."""
+        values = "_".join(re.sub(r"[^\w.~-]", "", str(value)) for _, value in self.options)
+        return f"{self.experiment}/{values}_{self.length}_seed{self.seed}"
+
+
+class Store:
+    """A folder with one JSON file for each finished cell.
+
+    A file is written at once, under another name first, so that a killed run leaves nothing
+    that could be taken for a result.
+
+    Args:
+        folder: where the files are.
+    """
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self._read = {}
+
+    def path(self, cell):
+        return self.folder / f"{cell.name}.json"
+
+    def read(self, cell):
+        """The result of a cell, None where it is not finished."""
+        path = self.path(cell)
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def write(self, cell, result):
+        path = self.path(cell)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {**dataclasses.asdict(cell), "options": cell.settings, **result}
+        unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+        lines = ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in content.items())
+        unfinished.write_text("{\n" + lines + "\n}\n")
+        os.replace(unfinished, path)
+        self._read.pop(cell.experiment, None)
+        return path
+
+    def all(self, experiment):
+        """The results of an experiment, in the order of their names."""
+        if experiment not in self._read:
+            paths = sorted((self.folder / experiment).glob("*.json"))
+            self._read[experiment] = [json.loads(path.read_text()) for path in paths]
+        return self._read[experiment]
+
+
+def rounded(value, digits=6):
+    """Numbers of a nested structure with so many significant digits, NaN as None."""
+    if isinstance(value, dict):
+        return {key: rounded(inner, digits) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(inner, digits) for inner in value]
+    if isinstance(value, (bool, int, str)) or value is None:
+        return value
+    number = float(value)
+    return float(f"{number:.{digits}g}") if number == number else None
+
+
+def packed(values):
+    """Numbers in [0, 1] as text, to 1/255: images and points of the simplex for figures."""
+    values = np.asarray(values)
+    content = zlib.compress(np.uint8(np.round(255 * values)).tobytes(), 9)
+    return {"shape": list(values.shape), "content": base64.b64encode(content).decode()}
+
+
+def unpacked(text):
+    """The array behind `packed`."""
+    content = zlib.decompress(base64.b64decode(text["content"]))
+    return np.frombuffer(content, np.uint8).reshape(text["shape"]) / np.float32(255)

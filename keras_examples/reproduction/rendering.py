@@ -1,0 +1,149 @@
+"""The page of results: a section for each table, the paper's numbers beside the measured."""
+
+import numpy as np
+
+from keras_examples.common import save_figure
+from keras_examples.reproduction import running
+
+HEADER = """\
+# The papers' tables, measured
+
+Every number of this page comes from a run of this package: `python -m keras_examples.reproduce
+TABLE` trains the rows of a table and writes this page again from the JSON files in `results/`,
+one for each run, with its seed, steps, command, date, version and commit. Runs are as long as
+two shared CPU cores allowed: the column steps says how long, and a short run is no statement
+about where a long one ends. Bounds are in nats on test images. *relaxed* is the bound that
+training maximises, *discrete* that of exact one-hot samples, which is what a user of the trained
+model gets; *difference* is from the paper to the measure it reports.
+"""
+
+
+def markdown(tables, store, folder, claims=""):
+    """The page, and figures in `folder`, which the page shows."""
+    parts = [HEADER, claims] if claims else [HEADER]
+    for table in tables:
+        parts.append(section(table, store, folder))
+    return "\n".join(parts)
+
+
+def section(table, store, folder):
+    """A table of what is finished, with its figures."""
+    found = {row: table.results(row, store) for row in table.rows}
+    lines = [f"## {table.name}", "", f"{table.title}. {table.about}".strip(), ""]
+    measured = {row: results for row, results in found.items() if results}
+    if measured:
+        lines += _table(table, measured)
+        unmeasured = [row.label for row in table.rows if row not in measured]
+        if unmeasured:
+            lines += ["", f"Not run yet: {', '.join(unmeasured)}."]
+        command = f"python -m keras_examples.reproduce {table.name}"
+        lines += ["", f"Commands: `{command}` and the options of the last column."]
+    else:
+        lines.append("Not run yet.")
+    for name, figure in (table.draw(found) if table.draw else {}).items():
+        path = save_figure(figure, folder, f"{table.name}_{name}")
+        lines += ["", f"![{table.name}: {name}]({folder.name}/{path.name})"]
+    return "\n".join([*lines, ""])
+
+
+def _table(table, measured):
+    header = [
+        "row",
+        "paper",
+        "relaxed",
+        "discrete",
+        "difference",
+        "std",
+        "seeds",
+        "steps",
+        *table.columns,
+        "date",
+        "commit",
+        "options",
+    ]
+    bounds = any(results[0]["discrete"] is not None for results in measured.values())
+    if not bounds:
+        header = [name for name in header if name not in ("relaxed", "discrete")]
+    rows = [_line(table, row, results, bounds) for row, results in measured.items()]
+    return [f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *rows)]
+
+
+def _line(table, row, results, bounds):
+    def mean(key):
+        values = [result[key] for result in results if result.get(key) is not None]
+        return np.mean(values) if values else None
+
+    compared = [table.sign * result[table.measure] for result in results]
+    difference = None if row.paper is None else np.mean(compared) - row.paper
+    cells = [row.label, number(row.paper)]
+    if bounds:
+        cells += [number(table.sign * mean(key)) for key in ("relaxed", "discrete")]
+    cells += [
+        number(difference, "+"),
+        number(np.std(compared, ddof=1)) if len(compared) > 1 else "",
+        str(len(results)),
+        f"{results[0]['steps']:,}",
+        *(number(mean(key)) for key in table.columns.values()),
+        max(result["date"] for result in results),
+        results[-1]["commit"] or "",
+        f"`{_options(row, results)}`",
+    ]
+    return [cell.replace("|", "\\|") for cell in cells]
+
+
+def number(value, sign=""):
+    """Two decimals for what is large, three digits for what is small; empty for None."""
+    if value is None:
+        return ""
+    if value == round(value) and not sign:
+        return f"{value:.0f}"
+    form = f"{sign}.2f" if abs(value) >= 1 else f"{sign}.3g"
+    return f"{value:{form}}"
+
+
+def _options(row, results):
+    """What runs a row's cells again, after the table's command."""
+    seeds = [result["seed"] for result in results]
+    return (
+        f"--rows {row.slug} --epochs {results[0]['length']} --seed {min(seeds)} "
+        f"--seeds {max(seeds) - min(seeds) + 1}"
+    )
+
+
+def listing(tables, store):
+    """Lines of `--list`: what is finished at which length, and what the rest would take."""
+    yield "The rest in CPU time of one core, one seed each:\n"
+    yield "| table | rows | finished (length) | rest of short | rest of paper |"
+    yield "|---|---|---|---|---|"
+    for table in tables:
+        found = [(row, table.results(row, store)) for row in table.rows]
+        done = {}
+        for _, results in found:
+            if results:
+                key = f"{results[0]['length']:,} {results[0]['unit']}"
+                done[key] = done.get(key, 0) + 1
+        finished = ", ".join(f"{count} ({length})" for length, count in done.items()) or "none"
+        yield (
+            f"| {table.name} | {len(table.rows)} | {finished} | "
+            f"{_rest(table, 'short', store)} | {_rest(table, 'paper', store)} |"
+        )
+
+
+def _rest(table, budget, store):
+    """How long the cells of a budget that are not finished would take."""
+    cells = [table.cell(row, table.lengths[budget], seed=0) for row in table.rows]
+    missing = [cell for cell in cells if store.read(cell) is None]
+    if not missing:
+        return "finished"
+    seconds = running.expected_seconds(missing, store, "cpu_seconds")
+    if seconds is None:
+        return "unknown"
+    return f"{seconds / 60:,.0f} min" if seconds < 36_000 else f"{seconds / 3_600:,.0f} h"
+
+
+def row_names(table, store):
+    """Lines of `TABLE --list`: the rows' names for `--rows`, and their lengths so far."""
+    for row in table.rows:
+        results = table.results(row, store)
+        length = f"{results[0]['length']:,} {results[0]['unit']}" if results else "not run"
+        yield f"{row.slug}: {length}, {len(results)} seeds"

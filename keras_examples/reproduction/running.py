@@ -1,0 +1,179 @@
+"""The loop over cells: one after another, what is finished is skipped."""
+
+import contextlib
+import datetime
+import functools
+import gc
+import pathlib
+import subprocess
+import time
+
+import keras
+import tensorflow as tf
+
+import tfconcrete
+from keras_examples.reproduction.cells import rounded
+
+
+class Context:
+    """What every experiment needs beside its cell.
+
+    Args:
+        data_dir: TFDS directory, None for the embedded images.
+        smoke: whether to train on a few images only.
+        pause_file: while this file exists, a run waits at the end of its epoch.
+    """
+
+    def __init__(self, data_dir=None, smoke=False, pause_file=None):
+        self.data_dir, self.smoke, self.pause_file = data_dir, smoke, pause_file
+        self.progress = None
+
+    def callbacks(self):
+        return [self.progress] if self.progress else []
+
+
+class Progress(keras.callbacks.Callback):
+    """Says after an epoch how far the run is and how long it, and the rest, will take.
+
+    Args:
+        title: of the run.
+        epochs: how many it has.
+        later: seconds that the cells after it will take, or None where nobody knows.
+        pause_file: while this file exists, training waits.
+    """
+
+    def __init__(self, title, epochs, later=None, pause_file=None):
+        super().__init__()
+        self.title, self.epochs, self.later, self.pause_file = title, epochs, later, pause_file
+        self.start, self._said = time.monotonic(), 0.0
+
+    def on_epoch_end(self, epoch, logs=None):
+        while self.pause_file is not None and pathlib.Path(self.pause_file).exists():
+            time.sleep(5.0)
+        self.say(epoch + 1, logs or {})
+
+    def say(self, done, logs):
+        now = time.monotonic()
+        if now - self._said < 15.0 and done < self.epochs:
+            return
+        self._said = now
+        left = (now - self.start) / done * (self.epochs - done)
+        shown = " ".join(f"{k} {logs[k]:.1f}" for k in ("loss", "val_loss") if k in logs)
+        rest = "" if self.later is None else f", {duration(left + self.later)} for all"
+        print(
+            f"{self.title}: {done}/{self.epochs} {shown}, {duration(left)} left{rest}", flush=True
+        )
+
+
+def duration(seconds):
+    """`"1:05:00"`"""
+    return str(datetime.timedelta(seconds=round(seconds)))
+
+
+@functools.cache
+def commit():
+    """The commit of the code that runs, None outside of a repository."""
+    folder = pathlib.Path(__file__).parent
+    commands = (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "tfconcrete"])
+    try:
+        found, changes = (
+            subprocess.run(
+                ["git", *command], cwd=folder.parents[1], capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for command in commands
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found + ("+changes" if changes else "")
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Holds the lock of a file, so that one run at a time has the machine."""
+    if path is None:
+        yield
+        return
+    import fcntl
+
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    time.sleep(1.0)  # whoever waits goes first
+
+
+def seconds_per_unit(store, experiment, options, clock):
+    """What an epoch (or step) has taken in finished cells, the median; None where none is.
+
+    Cells with the same options are asked first, then all of the experiment.
+    """
+    rates = {}
+    for result in store.all(experiment):
+        rate = result[clock] / max(1, result["length"])
+        rates.setdefault(str(result["options"]), []).append(rate)
+    own = rates.get(str(options)) or [rate for values in rates.values() for rate in values]
+    return sorted(own)[len(own) // 2] if own else None
+
+
+def expected_seconds(cells, store, clock="seconds"):
+    """How long cells will take, by those that are finished; None where one is unknown.
+
+    Args:
+        cells: the `Cell`s.
+        store: the `Store` with finished ones.
+        clock: `"seconds"` on the wall, or `"cpu_seconds"`, which do not depend on what else
+            the machine did.
+    """
+    total = 0.0
+    for cell in cells:
+        rate = seconds_per_unit(store, cell.experiment, cell.settings, clock)
+        if rate is None:
+            return None
+        total += rate * cell.length
+    return total
+
+
+def run_cells(table, cells, experiments, store, context, lock=None):
+    """Runs what is not there yet.
+
+    Args:
+        table: the `Table`, for its name in titles and commands.
+        cells: `(row, cell)` pairs, in the order to run them.
+        experiments: `{name: Experiment}`.
+        store: the `Store`.
+        context: the `Context`.
+        lock: path of a file to lock during each run.
+    """
+    waiting = [(row, cell) for row, cell in cells if store.read(cell) is None]
+    commit()  # of the code as it is now, whatever happens to its folder later
+    print(f"{table.name}: {len(cells)} cells, {len(cells) - len(waiting)} finished", flush=True)
+    for number, (row, cell) in enumerate(waiting):
+        with locked(lock):
+            if store.read(cell) is not None:
+                continue
+            experiment = experiments[cell.experiment]
+            title = f"{table.name} {number + 1}/{len(waiting)}: {row.label}, seed {cell.seed}"
+            later = expected_seconds([later for _, later in waiting[number + 1 :]], store)
+            context.progress = Progress(title, cell.length, later, context.pause_file)
+            gc.collect()
+            tf.get_logger().setLevel("ERROR")  # many models, many traces: no advice on that
+            begin, cpu = time.monotonic(), time.process_time()
+            result = experiment.run(cell, context)
+            result |= {
+                "seconds": time.monotonic() - begin,
+                "cpu_seconds": time.process_time() - cpu,
+                "unit": experiment.unit,
+                "command": command(table, row, cell),
+                "date": datetime.date.today().isoformat(),
+                "version": tfconcrete.__version__,
+                "commit": commit(),
+            }
+            path = store.write(cell, rounded(result))
+        print(f"wrote {path}: {table.measure} {result[table.measure]:.2f}", flush=True)
+
+
+def command(table, row, cell):
+    """The command line that runs this cell again."""
+    return (
+        f"python -m keras_examples.reproduce {table.name} --rows {row.slug} "
+        f"--epochs {cell.length} --seed {cell.seed}"
+    )

@@ -1,0 +1,83 @@
+"""What a table of a paper consists of."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+from keras_examples.reproduction.cells import Cell
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A way to train and measure.
+
+    Attributes:
+        run: from a `Cell` and a `Context` to a dict with `discrete` and `relaxed`, the
+            negative bounds on test data in nats, `steps`, and whatever else was measured.
+        unit: what a cell's length counts.
+    """
+
+    run: Callable
+    unit: str = "epochs"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Row:
+    """A line of a table, a key of its own among others that look alike.
+
+    Attributes:
+        label: as the paper calls it.
+        options: of the `Cell`s that measure it, a dict.
+        paper: the published value, None where there is none.
+        note: what a reader must know beside the row.
+    """
+
+    label: str
+    options: dict
+    paper: float | None = None
+    note: str = ""
+
+    @property
+    def slug(self):
+        """The label as an argument of `--rows`."""
+        return re.sub(r"[^\w.=~-]+", "-", self.label.lower().replace("'", "")).strip("-")
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table or figure of a paper.
+
+    Attributes:
+        name: on the command line.
+        title: heading, with the paper.
+        experiment: key of `EXPERIMENTS`.
+        rows: its `Row`s.
+        lengths: `{"short": ..., "paper": ...}`, the length of a cell by budget.
+        measure: which number of a cell the paper's is compared with.
+        sign: -1 where the paper reports a bound and cells hold its negative.
+        columns: further numbers of a cell to show, `{heading: key}`.
+        about: the protocol, and what to know when comparing.
+        draw: from `{row: [results]}` to a figure, or None.
+    """
+
+    name: str
+    title: str
+    experiment: str
+    rows: tuple
+    lengths: dict
+    measure: str = "discrete"
+    sign: int = 1
+    columns: dict = dataclasses.field(default_factory=dict)
+    about: str = ""
+    draw: Callable | None = None
+
+    def cell(self, row, length, seed):
+        return Cell(self.experiment, tuple(row.options.items()), length, seed)
+
+    def results(self, row, store):
+        """Finished cells of a row, those of the longest runs only, one for each seed."""
+        found = [
+            result for result in store.all(self.experiment) if result["options"] == row.options
+        ]
+        longest = max((result["length"] for result in found), default=None)
+        return [result for result in found if result["length"] == longest]
