@@ -15,6 +15,7 @@ STAGES = {
     "_dtypes": 0,
     "_floors": 0,
     "_seeds": 0,
+    "_softmax": 0,
     "_philox": 0,
     "_row_seeds": 0,
     "_streams": 0,

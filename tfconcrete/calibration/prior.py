@@ -16,6 +16,7 @@ from tfconcrete._checks import (
     check_temperature,
     invalid_value,
 )
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.distributions import IGR
 from tfconcrete.relaxations.gaussian_argmax import gaussian_argmax_jacobian
@@ -203,7 +204,7 @@ def _minimize(transform, parameters, target, shift, match):
             if match == "discrete":
                 # Rounding has no gradient; the softmax of the scores that it compares has,
                 # and comes as near as its own temperature, 1 / sharpness, is low.
-                points = tf.nn.softmax(sharpness * transform.scores(y, *parameters), -1)
+                points = softmax(sharpness * transform.scores(y, *parameters), -1)
             else:
                 points = transform.smoothed(sharpness).forward(y, *parameters)
             mean = tf.reduce_mean(points, 0)

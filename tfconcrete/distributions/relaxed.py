@@ -8,6 +8,7 @@ from tfconcrete._checks import check_broadcast, check_floating, check_one_of, ch
 from tfconcrete._dtypes import float_at_least_32
 from tfconcrete._floors import FILL, SMALLEST
 from tfconcrete._seeds import as_seed
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import TensorLike
 from tfconcrete.bijectors.arguments import as_parameter
 from tfconcrete.distributions.parameters import (
@@ -175,7 +176,7 @@ class RelaxedOneHot(RelaxedDistribution):
 
     @staticmethod
     def _normalize(logits):
-        return tf.nn.softmax(prepare_logits(logits)[0])
+        return softmax(prepare_logits(logits)[0])
 
     def _event_shape(self):
         return self._location.shape[-1:]

@@ -8,6 +8,7 @@ from tfconcrete._checks import (
     invalid_value,
 )
 from tfconcrete._floors import FILL
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.relaxations.cooling import cool, match_temperature
@@ -121,7 +122,7 @@ def gapped_straight_through(
     m2 = tf.nn.relu(fixed + gap - top) * (1.0 - one_hot)
 
     scores = cool(working + m1 - m2, temperature, mask)
-    soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
+    soft = zero_masked(softmax(scores, axis=axis), mask)
     if hard:
         sample = pass_through(zero_masked(one_hot, mask), soft)
     else:

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfconcrete._checks import check_axis, check_flag, check_temperature
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.noise.gumbel import add_gumbel
@@ -52,7 +53,7 @@ def straight_through_gumbel_softmax(
     perturbed = add_gumbel(working, seed)
     hard = zero_masked(discretize(perturbed, axis), mask)
     scores = cool(perturbed, temperature, mask)
-    soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
+    soft = zero_masked(softmax(scores, axis=axis), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)
 
 

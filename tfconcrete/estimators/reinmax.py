@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import softmax_vjp
 from tfconcrete.relaxations.cooling import cool, match_temperature
@@ -56,8 +57,8 @@ def reinmax(
     @tf.custom_gradient
     def estimate(working):
         def backward(upstream):
-            p = tf.nn.softmax(working, axis=axis)
-            q = (one_hot + tf.nn.softmax(scores, axis=axis)) / 2.0
+            p = softmax(working, axis=axis)
+            q = (one_hot + softmax(scores, axis=axis)) / 2.0
             return 2.0 * softmax_vjp(q, upstream, axis) - softmax_vjp(p, upstream, axis) / 2.0
 
         return one_hot, backward

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import pass_through
 from tfconcrete.relaxations.cooling import cool, match_temperature
@@ -45,5 +46,5 @@ def straight_through(
     temperature = match_temperature(temperature, working)
     hard = zero_masked(draw(working, axis, seed), mask)
     scores = cool(working, temperature, mask)
-    soft = zero_masked(tf.nn.softmax(scores, axis=axis), mask)
+    soft = zero_masked(softmax(scores, axis=axis), mask)
     return tf.cast(pass_through(hard, soft), logits.dtype)

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfconcrete._checks import check_flag, invalid_type, invalid_value, static_value
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.layers.base import check_tensor
 from tfconcrete.layers.recorder import note_codes
@@ -116,7 +117,7 @@ class FeatureSelector(TemperedLayer):
             return self._gathered(inputs)
         temperature = self.current_temperature(advance=bool(training))
         if mode == "probs":
-            rows = tf.nn.softmax(logits)
+            rows = softmax(logits)
         else:
             hard = self.hard or mode == "sample"
             rows = distinct_concrete(logits, temperature, hard, seed=self.next_seed())

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_flag, check_number, invalid_type, invalid_value
 from tfconcrete._dtypes import working
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import TensorLike
 from tfconcrete.objectives.mass import log_probs
 from tfconcrete.relaxations.discretize import one_hot
@@ -261,7 +262,7 @@ class Categorical(Likelihood):
 
     def mean(self, logits: tf.Tensor) -> tf.Tensor:
         """The class probabilities."""
-        return tf.nn.softmax(logits, axis=-1)
+        return softmax(logits, axis=-1)
 
     def params_shape(self, x_shape: Any) -> Any:
         return x_shape if self.one_hot else (*x_shape, None)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfconcrete._checks import check_axis, check_temperature
 from tfconcrete._dtypes import cast
 from tfconcrete._floors import above_floor, clip, log_floor
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.cooling import cool, match_temperature
@@ -55,7 +56,7 @@ def concrete(
     """
     logits = tf.convert_to_tensor(logits)
     scores, mask = perturb(logits, temperature, class_mask, axis, seed)
-    return tf.cast(zero_masked(tf.nn.softmax(scores, axis=axis), mask), logits.dtype)
+    return tf.cast(zero_masked(softmax(scores, axis=axis), mask), logits.dtype)
 
 
 def exp_concrete(

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_flag, check_temperature, invalid_value
 from tfconcrete._floors import FILL
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.noise.gumbel import add_gumbel
 from tfconcrete.relaxations.cooling import cool
@@ -71,7 +72,7 @@ def distinct_concrete(
     keys = add_gumbel(working, seed)
     drawn, is_left = _take_in_order(keys)
     keys = tf.where(is_left, keys, tf.cast(FILL, keys.dtype))
-    soft = tf.nn.softmax(cool(keys, temperature))
+    soft = softmax(cool(keys, temperature))
     soft = tf.where(is_left, soft, tf.zeros_like(soft))
     rows = tf.stop_gradient(drawn - soft) + soft if hard else soft
     return tf.cast(rows, logits.dtype)

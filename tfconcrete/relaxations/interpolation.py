@@ -6,6 +6,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tfconcrete._dtypes import cast
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import TensorLike
 from tfconcrete.relaxations.cooling import cool
 from tfconcrete.relaxations.discretize import discretize
@@ -115,7 +116,7 @@ class InterpolationTransform(SticksTransform):
 
     def smoothed(self, sharpness):
         def slope(w):
-            return tf.nn.softmax(sharpness * floored_log(w), -1)
+            return softmax(sharpness * floored_log(w), -1)
 
         return InterpolationTransform(slope)
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_positive, check_temperature, invalid_value, static_value
 from tfconcrete._floors import FLOOR, clip
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import TensorLike
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
@@ -167,7 +168,7 @@ def on_kept_classes(log_z, mask):
     """The simplex point of logarithm `log_z`, its mass shared out to the kept classes."""
     if mask is None:
         return tf.exp(log_z)
-    return zero_masked(tf.nn.softmax(prepare_logits(log_z, mask)[0], -1), mask)
+    return zero_masked(softmax(prepare_logits(log_z, mask)[0], -1), mask)
 
 
 def floored_log(z):

@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from tfconcrete._dtypes import cast
 from tfconcrete._floors import FILL
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import TensorLike
 from tfconcrete.relaxations.cooling import cool
 from tfconcrete.relaxations.gaussian_argmax import gaussian_argmax_probs
-from tfconcrete.relaxations.masking import prepare_logits, zero_masked
+from tfconcrete.relaxations.masking import finite, prepare_logits, zero_masked
 from tfconcrete.relaxations.simplex_transform import (
     SimplexTransform,
     floored_log,
@@ -58,7 +59,7 @@ def log_softmax_plus_plus(
     array([   0., -900.], dtype=float32)
     """
     y = tf.convert_to_tensor(y)
-    return tf.nn.log_softmax(class_scores(y, temperature, delta), axis=-1)
+    return tf.nn.log_softmax(finite(class_scores(y, temperature, delta)), axis=-1)
 
 
 def softmax_plus_plus(y: TensorLike, temperature: TensorLike, delta: TensorLike = 1.0) -> tf.Tensor:
@@ -150,7 +151,7 @@ class SoftmaxTransform(SimplexTransform):
     def forward(self, y, temperature, delta=1.0, mask=None):
         x, mask = self.inner(y, mask)
         scores, mask = prepare_logits(class_scores(x, temperature, delta), mask)
-        return zero_masked(tf.nn.softmax(scores, -1), mask)
+        return zero_masked(softmax(scores, -1), mask)
 
     def scores(self, y, temperature, delta=1.0, mask=None):
         return mask_scores(with_remainder(y, threshold(temperature, delta, y.dtype)), mask)

@@ -6,6 +6,8 @@ The gradient is written out: with 1 - a near 0 neither pass takes a difference o
 equal numbers.
 """
 
+import math
+
 import tensorflow as tf
 
 from tfconcrete._floors import FILL, FLOOR
@@ -92,11 +94,13 @@ def _take(scores, sharpness):
     top = tf.reduce_max(scores, axis=-1, keepdims=True)
     # A NaN, as everything that is not below it, goes with the largest and spoils the sum.
     is_top = tf.logical_not(scores < top)
-    powers = tf.exp(scores - top)
-    zero = tf.zeros([], scores.dtype)
+    zero, one = tf.zeros([], scores.dtype), tf.ones([], scores.dtype)
+    # The power of the largest is 1 and not exp(scores - top): XLA may fuse that difference
+    # with the product behind the scores, whose rounding is large where they are.
+    unit = tf.where(tf.math.is_nan(scores), tf.cast(math.nan, scores.dtype), one)
+    powers = tf.where(is_top, unit, tf.exp(scores - top))
     others = tf.reduce_sum(tf.where(is_top, zero, powers), axis=-1, keepdims=True)
-    # Each of the largest has the power 1; a sum without exponentials.
-    ties = tf.reduce_sum(tf.where(is_top, scores - top + 1.0, zero), axis=-1, keepdims=True)
+    ties = tf.reduce_sum(tf.where(is_top, unit, zero), axis=-1, keepdims=True)
     scale = 1.0 / (others + ties)
     probs = powers * scale
     # 1 - a of the largest, from the others: not a difference of nearly equal numbers.

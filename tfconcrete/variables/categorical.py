@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.objectives.kl import categorical_kl, categorical_mass_kl, concrete_density_kl
 from tfconcrete.objectives.mass import categorical_entropy, categorical_log_mass
@@ -63,7 +64,7 @@ class Categorical(LogitVariable, OneHotVariable):
         seed: Seed = None,
     ) -> tf.Tensor:
         working, mask = prepare_logits(params, class_mask, self.axis)
-        probs = tf.nn.softmax(working, axis=self.axis)
+        probs = softmax(working, axis=self.axis)
         return tf.cast(zero_masked(probs, mask), params.dtype)
 
     def log_prob(
