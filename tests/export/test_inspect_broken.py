@@ -123,7 +123,14 @@ def test_a_folder_named_by_a_digit_that_is_no_number(copy, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "tensor", ["nowhere:0", "StatefulPartitionedCall:99", "", "saver_filename:1"]
+    "tensor",
+    [
+        "nowhere:0",
+        "StatefulPartitionedCall:99",
+        "",
+        "saver_filename:1",
+        "saver_filename:" + "9" * 5_000,
+    ],
 )
 @pytest.mark.parametrize("kind", ["inputs", "outputs"])
 def test_tensors_that_the_graph_lacks(copy, kind, tensor):
@@ -131,6 +138,21 @@ def test_tensors_that_the_graph_lacks(copy, kind, tensor):
         next(iter(getattr(meta_graph.signature_def["decode"], kind).values())).name = tensor
 
     assert f"names the tensor '{tensor}'" in edit(copy, change).verdict
+
+
+def test_two_nodes_of_one_name(copy):
+    def change(meta_graph):
+        meta_graph.graph_def.node.add().CopyFrom(meta_graph.graph_def.node[0])
+
+    assert "two nodes of the same name" in edit(copy, change).verdict
+    with pytest.raises(RuntimeError, match="not unique|duplicate|already exists"):
+        tfc.export.c_loader.CSavedModel(copy)
+
+
+@pytest.mark.parametrize("path", ["x" * 5_000, "a\0b", "missing"])
+def test_a_path_that_is_no_folder(path):
+    with pytest.raises(ValueError, match="Expected the folder of a SavedModel"):
+        tfc.export.inspect(path)
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "/etc/hostname", "a/../../outside.txt"])

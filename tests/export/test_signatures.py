@@ -180,6 +180,33 @@ def test_structures_of_a_subclassed_model_are_named_by_argument_and_key(tmp_path
     assert sorted(load(path)(a=x, b=x)) == ["output_0", "output_1", "z_codes"]
 
 
+def test_the_arguments_of_a_subclassed_model_are_inputs(tmp_path):
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(CLASSES)
+            self.z = tfc.ConcreteSample(name="z")
+
+        def call(self, features, shift, words):
+            z = self.z(self.dense(features) + keras.ops.cast(shift["by"], "float32"))
+            return z, tf.strings.length(words)
+
+    model, x = Model(), images(3)
+    shift = {"by": tf.constant(np.arange(3 * CLASSES).reshape([3, CLASSES]), tf.int64)}
+    words = tf.constant(["a", "bcd", ""])
+    z, _ = model(x, shift, words=words)
+    path = tfc.export.save_discrete(model, tmp_path / "model")
+    inputs = tfc.export.inspect(path).signatures["serving_default"].inputs
+    assert {name: (spec.dtype, spec.shape) for name, spec in inputs.items()} == {
+        "features": ("float32", (None, FEATURES)),
+        "shift_by": ("int64", (None, CLASSES)),
+        "words": ("string", (None,)),
+    }
+    answer = load(path)(features=x, shift_by=shift["by"], words=words)
+    np.testing.assert_array_equal(answer["z_codes"], np.argmax(z, axis=-1))
+    np.testing.assert_array_equal(answer["output_1"], [1, 3, 0])
+
+
 def test_the_layers_own_inference_mode_does_not_matter_and_stays(tmp_path):
     layer = tfc.ConcreteSample(name="z", inference="sample")
     model = functional(layer)

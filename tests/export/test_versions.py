@@ -26,9 +26,10 @@ def test_next_free_integer_and_the_type_of_the_path(model, tmp_path):
     assert tfc.export.save_discrete(model, str(tmp_path / "m")) == str(tmp_path / "m" / "1")
     (tmp_path / "m" / "007").mkdir()
     (tmp_path / "m" / "notes").mkdir()
+    (tmp_path / "m" / str(2**63)).mkdir()  # more than a server's numbers hold
     assert tfc.export.save_discrete(model, tmp_path / "m") == tmp_path / "m" / "8"
     assert tfc.export.save_discrete(model, tmp_path / "m", version=3).name == "3"
-    assert names(tmp_path / "m") == ["007", "1", "3", "8", "notes"]
+    assert names(tmp_path / "m") == ["007", "1", "3", "8", str(2**63), "notes"]
 
 
 def test_a_relative_path(model, tmp_path, monkeypatch):
@@ -167,7 +168,13 @@ def test_a_file_that_the_system_does_not_let_grow(model, tmp_path, size):
 
 @pytest.mark.parametrize(
     ("path", "error"),
-    [("", ValueError), ("gs://a/b", ValueError), (3, TypeError), (None, TypeError)],
+    [
+        ("", ValueError),
+        ("gs://a/b", ValueError),
+        ("x" * 5_000, ValueError),
+        (3, TypeError),
+        (None, TypeError),
+    ],
 )
 def test_paths_that_are_none(model, path, error):
     with pytest.raises(error, match="`path`"):

@@ -127,7 +127,7 @@ def _is_shape(value):
 
 
 def _recorded_shapes(model):
-    """The shapes a subclassed model was built with, by the argument of its `call`."""
+    """The shapes a subclassed model was built or called with, by the argument of its `call`."""
     shapes = getattr(model, "_build_shapes_dict", None)
     parameters = inspect.signature(model.call).parameters
     if not model.built or not shapes:
@@ -147,13 +147,16 @@ def _recorded_shapes(model):
         arguments = {first: next(iter(shapes.values()))}
     else:
         arguments = {name.removesuffix("_shape"): shape for name, shape in shapes.items()}
+    for name, specs in first_call(model).items():
+        if name in required and name not in arguments:
+            arguments[name] = keras.tree.map_structure(lambda spec: tuple(spec.shape), specs)
     missing = [name for name in required if name not in arguments]
     if missing:
         raise invalid_value(
             "model",
-            f"a model whose inputs are known (the shape of {', '.join(missing)} is not: pass "
-            "all inputs in the first argument of `call`, as a dict, or write "
-            "`build` with one `<argument>_shape` for each)",
+            f"a model whose inputs are known (the shape of {', '.join(missing)} is not: call it "
+            "once on a batch, pass all inputs in the first argument of `call`, as a dict, or "
+            "write `build` with one `<argument>_shape` for each)",
             model,
         )
     return arguments
@@ -171,7 +174,8 @@ def _called_dtypes(model, arguments):
         count = len(_flat_shapes({name: structure}))
         found = keras.tree.flatten(called.get(name, ()))
         guessed |= len(found) != count
-        dtypes += found if len(found) == count else ["float32"] * count
+        known = [spec.dtype.name for spec in found]
+        dtypes += known if len(known) == count else ["float32"] * count
     return dtypes, guessed
 
 

@@ -1,6 +1,7 @@
 """What TF Serving would refuse in a SavedModel, a sentence each."""
 
 import os
+import re
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -67,7 +68,7 @@ def graph_problems(meta_graph, library):
 
 
 def _structure_problems(graph_def, library):
-    """Nodes, functions and ops that are named somewhere and are not there."""
+    """Nodes, functions and ops that are named somewhere and are not there, or are there twice."""
     bodies = [({node.name for node in graph_def.node}, graph_def.node)]
     for function in library.values():
         given = {arg.name for arg in function.signature.input_arg}
@@ -75,6 +76,8 @@ def _structure_problems(graph_def, library):
         bodies.append((given | body, function.node_def))
     tensors, functions, ops, incomplete = set(), set(), set(), set()
     for names, nodes in bodies:
+        if len({node.name for node in nodes}) < len(nodes):
+            yield "the graph has two nodes of the same name."
         for node in nodes:
             tensors.update({node_name(tensor) for tensor in node.input} - names)
             functions.update(set(called_functions(node)) - set(library))
@@ -120,7 +123,7 @@ def _tensor_problems(name, definition, nodes):
 def _has_tensor(tensor, nodes):
     node = nodes.get(node_name(tensor))
     index = tensor.rpartition(":")[2] if ":" in tensor else "0"
-    if node is None or not index.isdecimal():
+    if node is None or not re.fullmatch("[0-9]{1,9}", index):
         return False
     if "Tout" in node.attr:  # a call, which has as many outputs as types
         return int(index) < len(node.attr["Tout"].list.type)

@@ -28,9 +28,9 @@ def find_saved_model(path):
     """The folder of a SavedModel: `path`, or the highest version in it."""
     path = check_path(path)
     names = ("saved_model.pb", "saved_model.pbtxt")
-    if path.is_dir() and not any(is_file(path / name) for name in names) and versions(path):
+    if not any(is_file(path / name) for name in names) and versions(path):
         path = version_folder(path, versions(path)[-1])
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise invalid_value("path", "the folder of a SavedModel", str(path))
     return path
 

@@ -60,14 +60,14 @@ def check_version(path, version):
 def versions(path):
     """The version numbers in a folder, in order, as a server reads them."""
     path = pathlib.Path(path)
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return []
     return sorted({int(entry.name) for entry in path.iterdir() if is_version(entry.name)})
 
 
 def is_version(name):
     """Whether a server reads a folder of this name as a version."""
-    return name.isascii() and name.isdigit()
+    return name.isascii() and name.isdigit() and int(name) <= _LARGEST
 
 
 def version_folder(path, version):
@@ -168,7 +168,7 @@ def _unwritable(path, reason):
 
 def _make_folders(path):
     """Makes `path`; returns the folders that were missing, outermost first."""
-    missing = [p for p in (path, *path.parents) if not p.exists()]
+    missing = [p for p in (path, *path.parents) if not os.path.exists(p)]
     made = []
     try:
         for folder in reversed(missing):

@@ -18,7 +18,7 @@ _BODIES = (
     loop_graphs.CondBranchFuncGraph,
 )
 _LOOPS = (keras.layers.RNN, keras.layers.TimeDistributed)
-# Of models that were called: the dtypes of their arguments. Keras keeps shapes alone.
+# Of models that were called: the specs of their arguments. Keras keeps the shapes of some.
 _first_calls = weakref.WeakKeyDictionary()
 _symbolic_calls = weakref.WeakSet()
 
@@ -88,9 +88,9 @@ def _keras_callers():
 
 
 def note_entry():
-    """Remembers the dtypes with which the outermost model under way was first called.
+    """Remembers shapes and dtypes with which the outermost model under way was first called.
 
-    Keras keeps the shapes of that call and not the dtypes, which an export needs. A call
+    Keras keeps the shapes of what `build` takes and no dtypes; an export needs all. A call
     on symbolic tensors counts only until there is one on data: Keras makes some itself,
     with a guess.
     """
@@ -108,14 +108,12 @@ def _note(entry, args, kwargs):
         arguments = inspect.signature(entry.call).bind_partial(*args, **kwargs).arguments
     except TypeError:
         return
-    dtypes = {}
+    specs = {}
     for name, value in arguments.items():
         leaves = keras.tree.flatten(value)
-        if leaves and all(hasattr(leaf, "dtype") for leaf in leaves):
-            dtypes[name] = keras.tree.map_structure(
-                lambda leaf: keras.backend.standardize_dtype(leaf.dtype), value
-            )
-    _first_calls[entry] = dtypes
+        if leaves and all(hasattr(leaf, "dtype") and hasattr(leaf, "shape") for leaf in leaves):
+            specs[name] = keras.tree.map_structure(_spec, value)
+    _first_calls[entry] = specs
     flat = keras.tree.flatten(list(arguments.values()))
     if any(isinstance(leaf, keras.KerasTensor) for leaf in flat):
         _symbolic_calls.add(entry)
@@ -123,13 +121,17 @@ def _note(entry, args, kwargs):
         _symbolic_calls.discard(entry)
 
 
+def _spec(tensor):
+    return tf.TensorSpec(tensor.shape, keras.backend.standardize_dtype(tensor.dtype))
+
+
 def first_call(model):
-    """The dtypes with which a model was first called, by the argument of its `call`.
+    """The specs with which a model was first called, by the argument of its `call`.
 
     Args:
         model: A Keras model that holds a sampling layer.
 
     Returns:
-        dict of structures of dtype names; empty where no call was seen.
+        dict of structures of `tf.TensorSpec`s; empty where no call was seen.
     """
     return _first_calls.get(model, {})
