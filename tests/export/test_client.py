@@ -231,6 +231,12 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self._send(200, "<html>Log in</html>", "text/html")
         elif kind == "other":
             self._send(500, '{"message": "not ours"}')
+        elif kind == "deep":
+            self._send(200, "[" * 100_000)
+        else:
+            self._send(
+                200, {"nothing": "null", "list": "[1]", "ragged": '{"outputs": [[1], 2]}'}[kind]
+            )
 
     def _send(self, status, text, kind="application/json"):
         self.send_response(status)
@@ -274,6 +280,10 @@ def test_predict_over_rest(host):
         ("page", "status 502.*not in JSON.*Bad Gateway"),
         ("login", "status 200.*not in JSON.*Log in"),
         ("other", "status 500.*not ours"),
+        ("deep", r"status 200.*not in JSON.*\[\["),
+        ("nothing", "status 200, and not as TF Serving does: 'null'"),
+        ("list", r"status 200, and not as TF Serving does: '\[1\]'"),
+        ("ragged", "status 200, and not as TF Serving does: .*outputs"),
     ],
 )
 def test_refusals_in_the_servers_own_words(host, model, words):

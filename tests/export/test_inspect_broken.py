@@ -111,15 +111,21 @@ def test_a_text_that_is_binary(tmp_path):
 
 
 def test_a_folder_named_by_a_digit_that_is_no_number(copy, tmp_path):
-    odd = tmp_path / "²"
+    odd = tmp_path / os.fsdecode("²".encode())
     copy.rename(odd)
     report = tfc.export.inspect(odd)
-    assert report.servable and "named '²'" in report.notes[-1]
+    assert report.servable and f"named '{odd.name}'" in report.notes[-1]
     with pytest.raises(ValueError, match="exported models"):
         tfc.export.write_serving_config(tmp_path)
     assert "no saved_model.pb" in tfc.export.inspect(tmp_path).verdict
     shutil.copytree(odd, tmp_path / "3")
     assert tfc.export.inspect(tmp_path).path == str(tmp_path / "3")
+
+
+def test_a_folder_whose_name_is_no_text(copy, tmp_path):
+    odd = tmp_path / os.fsdecode(b"\xff")
+    copy.rename(odd)
+    assert sorted(tfc.export.inspect(odd).signatures)[0] == "decode"
 
 
 @pytest.mark.parametrize(

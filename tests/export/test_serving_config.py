@@ -27,7 +27,7 @@ def make_models(folder, *names):
 
 
 def parsed(files):
-    text = pathlib.Path(files["models.config"]).read_text()
+    text = pathlib.Path(files["models.config"]).read_text(encoding="utf-8")
     config = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
     return config.model_config_list.config
 
@@ -67,8 +67,14 @@ def test_names_and_places_of_ones_own(tmp_path):
     ],
 )
 def test_odd_characters_survive(tmp_path, name):
-    files = tfc.export.write_serving_config(tmp_path, {"m": tmp_path / name})
-    assert parsed(files)[0].base_path == str(tmp_path / name)
+    path = tmp_path / os.fsdecode(name.encode())  # also where the locale is no UTF-8
+    files = tfc.export.write_serving_config(tmp_path, {"m": path})
+    assert parsed(files)[0].base_path == f"{tmp_path}/{name}"
+
+
+def test_a_path_that_is_no_text(tmp_path):
+    with pytest.raises(ValueError, match="Expected paths in UTF-8"):
+        tfc.export.write_serving_config(tmp_path, {"m": tmp_path / os.fsdecode(b"\xff")})
 
 
 def test_batching_and_monitoring(tmp_path):

@@ -111,16 +111,18 @@ def _ask_rest(url, body, outputs, timeout):
         if isinstance(reason, TimeoutError):
             raise TimeoutError(f"No answer from {url} within {timeout} s.") from error
         raise ConnectionError(f"No answer from {url}: {reason}") from error
+    said = f"{url} answered with status {status}"
+    start = content[:200].decode(errors="replace")
     try:
         answer = json.loads(content)
-    except ValueError as error:
-        start = content[:200].decode(errors="replace")
-        raise ServerError(
-            f"{url} answered with status {status}, and not in JSON as TF Serving does: {start!r}"
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ServerError(f"{said}, and not in JSON as TF Serving does: {start!r}") from error
     if status != 200 and not (isinstance(answer, dict) and "error" in answer):
-        raise ServerError(f"{url} answered with status {status}: {answer!r}")
-    return read_rest(answer, outputs)
+        raise ServerError(f"{said}: {start!r}")
+    try:
+        return read_rest(answer, outputs)
+    except (ValueError, TypeError) as error:
+        raise ServerError(f"{said}, and not as TF Serving does: {start!r}") from error
 
 
 def _opened(request, timeout):
@@ -220,7 +222,7 @@ def read_rest(answer: Any, outputs: Any = None) -> dict[str, np.ndarray]:
     if isinstance(answer, (str, bytes)):
         try:
             answer = json.loads(answer)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise invalid_value("answer", "JSON, as TF Serving answers", answer) from error
     if not isinstance(answer, dict):
         raise invalid_type("answer", "a JSON object", answer)

@@ -166,7 +166,7 @@ def _checkpoint(folder):
     for path in prefix.parent.glob("variables.*"):
         if not is_file(path):
             raise OSError(f"variables/{path.name} is no file")
-    return tf.train.load_checkpoint(str(prefix))
+    return tf.train.load_checkpoint(os.fsencode(prefix))
 
 
 def weight_bytes(folder):
@@ -200,7 +200,7 @@ def warmup_problems(folder, meta_graph):
         yield f"{WARMUP_FILE} is no file."
         return
     try:
-        records = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+        records = [record.numpy() for record in tf.data.TFRecordDataset(os.fsencode(path))]
     except tf.errors.OpError as error:
         yield f"the warm-up file cannot be read: {error.message}"
         return

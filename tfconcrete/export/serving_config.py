@@ -232,7 +232,12 @@ def _find_models(folder, models):
 
 
 def _quoted(text):
-    return f'"{text_encoding.CEscape(str(text), as_utf8=True)}"'
+    """A name or path as the server reads it: UTF-8, whatever the locale makes of the path."""
+    try:
+        text = os.fsencode(text).decode("utf-8")
+    except ValueError as error:
+        raise invalid_value("models", "paths in UTF-8, as a server reads them", text) from error
+    return f'"{text_encoding.CEscape(text, as_utf8=True)}"'
 
 
 def _models_text(models, base_path, keep_versions):

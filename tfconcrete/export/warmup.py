@@ -1,5 +1,7 @@
 """TF Serving's warm-up file: requests that a server runs before it takes traffic."""
 
+import os
+
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -128,7 +130,7 @@ def read_warmup(folder):
     """
     log = serving_protos("prediction_log_pb2")
     found = []
-    for record in tf.data.TFRecordDataset(str(folder / FILE)):
+    for record in tf.data.TFRecordDataset(os.fsencode(folder / FILE)):
         request = log.PredictionLog.FromString(record.numpy()).predict_log.request
         arrays = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
         found.append((request.model_spec.signature_name or "serving_default", arrays))
