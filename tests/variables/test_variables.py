@@ -77,22 +77,24 @@ def test_binary(family, levels):
     np.testing.assert_array_equal(variable.entropy(logits, mask)[2], 0.0)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_nan_rows_have_no_code(compiled):
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+def test_nan_rows_have_no_code(mode):
     cases = [
         (tfc.variables.Categorical(3), np.array([[0, NAN, 1], [2, 1, 0]], np.float32)),
         (tfc.variables.Binary(), np.array([[NAN], [2]], np.float32)),
     ]
     loc = np.array([[0, NAN], [2, 1]], np.float32)
     igr = tfc.variables.GaussianSimplex(3)
-    cases += [(igr, [loc, np.zeros_like(loc)]), (igr, [np.abs(np.ones_like(loc)), loc * 0])]
+    cut = tfc.variables.GaussianSimplex(3, transform="stick_breaking", precision=0.9)
+    cases += [(kind, [loc, np.zeros_like(loc)]) for kind in (igr, cut)]
+    cases += [(kind, [np.ones_like(loc), loc * 0]) for kind in (igr, cut)]
     for variable, params in cases:
 
         def run(params, variable=variable):
             return variable.state_and_codes(params, temperature=0.5)
 
         params = tf.nest.map_structure(tf.constant, params)
-        run = tf.function(run, jit_compile=True) if compiled else run
+        run = run if mode == "eager" else tf.function(run, jit_compile=mode == "xla")
         state, codes = run(params)
         assert np.all(np.isnan(state.numpy()[0])) and np.all(codes.numpy()[0] == -1)
         assert np.all(np.isfinite(state.numpy()[1])) and np.all(codes.numpy()[1] >= 0)

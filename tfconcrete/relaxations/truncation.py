@@ -75,7 +75,9 @@ def truncate(
     # and compared there: sum_{i<k} w_i <= rho is left_k >= 1 - rho.
     axis = -1 if w.shape.rank is None else w.shape.rank - 1
     left = tf.cumsum(w, axis=axis, reverse=True)[..., :-1]
-    kept = ~(left < 1.0 - precision)  # and where it is NaN, so that the sample is NaN
+    # Where it is NaN too, so that the sample is NaN. (TensorFlow would optimize the negation
+    # of `left < ...` to `left >= ...`, which drops it.)
+    kept = (left >= 1.0 - precision) | tf.math.is_nan(left)
     if class_mask is not None:
         kept &= tf.convert_to_tensor(class_mask)[..., :-1]
     cut = tf.where(kept, tf.zeros_like(left), w[..., :-1])
