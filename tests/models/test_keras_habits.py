@@ -58,7 +58,8 @@ def test_labels_beside_the_data_are_ignored_and_weights_count():
     model.fit(X, np.zeros(64), sample_weight=weights, verbose=0)
     terms = model.training_terms(X, None)
     model._means["loss"].reset_state()
-    logs = model._report(X, None, terms, weights)
+    model._count(X, None, terms, weights)
+    logs = model._results()
     np.testing.assert_allclose(logs["loss"], terms["loss"][:32].numpy().mean(), rtol=1e-5)
 
 

@@ -7,8 +7,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfconcrete._workers import is_multi_worker
 from tfconcrete.layers import sampling_layers
+from tfconcrete.models.compiled_steps import CompiledSteps
 from tfconcrete.models.data import (
+    array_batches,
     assert_finite,
     assert_in_range,
     check_data,
@@ -98,6 +101,7 @@ class BoundModel(Replicated, keras.Model):
         self._compiles_replicas = False
         names = ("loss", *self.term_names, "bits_per_dim", "discretization_gap")
         self._means = {name: keras.metrics.Mean(name=name) for name in names}
+        self._reported = ()
 
     def training_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         """What one training step minimises and reports, by name, each `[batch]`."""
@@ -201,26 +205,57 @@ class BoundModel(Replicated, keras.Model):
         )
 
     def fit(
-        self, x: Any = None, y: Any = None, *args, validation_data: Any = None, **kwargs
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        *args,
+        validation_data: Any = None,
+        **kwargs,
     ) -> Any:
         """`keras.Model.fit`, after checking the data and the distribution strategy."""
         self._check_distribution()
         x, y = self.check_examples(x, y)
         if isinstance(validation_data, (tuple, list)):
-            checked = self.check_examples(
-                *keras.utils.unpack_x_y_sample_weight(validation_data)[:2]
-            )
-            validation_data = (*checked, *validation_data[2:])
+            val_x, val_y, val_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
+            val_x, val_y = self.check_examples(val_x, val_y)
+            size = kwargs.get("validation_batch_size") or batch_size
+            validation_data = self._batches(val_x, val_y, val_weight, size)
+            if validation_data is None:
+                validation_data = (val_x, val_y, val_weight)
         elif validation_data is not None:
             validation_data, _ = self.check_examples(validation_data)
-        return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
+        # Only Keras can do these, with arrays.
+        special = ("validation_split", "class_weight", "steps_per_epoch")
+        if len(args) <= 3 and not any(kwargs.get(name) for name in special):
+            weight, shuffle = kwargs.get("sample_weight"), kwargs.get("shuffle", True)
+            batches = self._batches(x, y, weight, batch_size, shuffle)
+            if batches is not None:
+                x, y, batch_size = batches, None, None
+                kwargs |= {"sample_weight": None, "shuffle": False}
+        return super().fit(x, y, batch_size, *args, validation_data=validation_data, **kwargs)
 
-    def evaluate(self, x: Any = None, y: Any = None, *args, **kwargs) -> Any:
+    def evaluate(
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, *args, **kwargs
+    ) -> Any:
         """`keras.Model.evaluate`: the discrete bound, with exact one-hot samples."""
         self._check_distribution()
         if not kwargs.get("_use_cached_eval_dataset", False):
             x, y = self.check_examples(x, y)
-        return super().evaluate(x, y, *args, **kwargs)
+            batches = None
+            if len(args) <= 1 and kwargs.get("steps") is None:
+                batches = self._batches(x, y, kwargs.get("sample_weight"), batch_size)
+            if batches is not None:
+                x, y, batch_size = batches, None, None
+                kwargs["sample_weight"] = None
+        return super().evaluate(x, y, batch_size, *args, **kwargs)
+
+    def _batches(self, x, y, sample_weight, batch_size, shuffle=False):
+        """Arrays as a dataset, or None where Keras must do it."""
+        strategy = self.distribute_strategy
+        if strategy.num_replicas_in_sync > 1 or is_multi_worker(strategy):
+            return None
+        return array_batches(x, y, sample_weight, batch_size, shuffle)
 
     def check_examples(self, x: Any, y: Any = None) -> tuple[Any, Any]:
         """The data of `fit` or `evaluate`, or an error that names what is wrong with them."""
@@ -235,7 +270,40 @@ class BoundModel(Replicated, keras.Model):
         shape = self.params_shape()
         return None if shape is None else self.likelihood.data_range(shape)
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """Keras' train function; with XLA all steps of an execution are one program."""
+        return self._make_steps("train", self._train, BoundModel.train_step, force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Keras' test function; with XLA all steps of an execution are one program."""
+        return self._make_steps("test", self._test, BoundModel.test_step, force)
+
+    def _make_steps(self, name, update, own_step, force):
+        if getattr(self, f"{name}_function") is not None and not force:
+            return getattr(self, f"{name}_function")
+        getattr(super(), f"make_{name}_function")(force)
+        one_step = getattr(self, f"{name}_function")
+        is_own = getattr(type(self), f"{name}_step") is own_step
+        if is_own and self._runs_as_one_program():
+            steps = CompiledSteps(update, self._results, self.steps_per_execution, one_step)
+            setattr(self, f"{name}_function", steps)
+        return getattr(self, f"{name}_function")
+
+    def _runs_as_one_program(self):
+        strategy = self.distribute_strategy
+        return (
+            self.jit_compile
+            and not self.run_eagerly
+            and self.steps_per_execution > 1
+            and strategy.num_replicas_in_sync == 1
+            and not is_multi_worker(strategy)
+        )
+
     def train_step(self, data: Any) -> Any:
+        self._train(data)
+        return self._results()
+
+    def _train(self, data):
         x, y, sample_weight = self._unpack(data)
         share = batch_share(tf.shape(keras.tree.flatten(x)[0])[0])
         gradient = self._gradient
@@ -244,7 +312,7 @@ class BoundModel(Replicated, keras.Model):
         terms, gradients = gradient(x, y, sample_weight, share)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         self.after_step(terms)
-        return self._report(x, y, terms, sample_weight)
+        self._count(x, y, terms, sample_weight)
 
     def _gradient(self, x, y, sample_weight, share):
         """The terms of a batch, and the gradient of its part of the whole step's loss."""
@@ -257,12 +325,16 @@ class BoundModel(Replicated, keras.Model):
         return terms, tape.gradient(scaled, self.trainable_weights)
 
     def test_step(self, data: Any) -> Any:
+        self._test(data)
+        return self._results()
+
+    def _test(self, data):
         x, y, sample_weight = self._unpack(data)
         for layer in sampling_layers(self):
             layer.note_compiled(training=False, model=self)
         terms = self.discrete_terms(x, y)
         terms["discretization_gap"] = terms["loss"] - terms["relaxed_loss"]
-        return self._report(x, y, terms, sample_weight)
+        self._count(x, y, terms, sample_weight)
 
     def training_loss(
         self, x: tf.Tensor, y: tf.Tensor | None = None, sample_weight: tf.Tensor | None = None
@@ -296,15 +368,18 @@ class BoundModel(Replicated, keras.Model):
             with tf.init_scope():
                 self.build((None, *x.shape[1:]))
 
-    def _report(self, x, y, terms, sample_weight):
-        target = self.target(x, y)
+    def _count(self, x, y, terms, sample_weight):
+        """Adds the terms of a batch to the metrics that they are reported by."""
         terms = dict(terms)
-        terms["bits_per_dim"] = terms["loss"] / (self.likelihood.num_dims(target) * _LOG_2)
-        logs = {}
-        for name, mean in self._means.items():
-            if name in terms:
-                mean.update_state(terms[name], sample_weight)
-                logs[name] = mean.result()
+        dims = self.likelihood.num_dims(self.target(x, y))
+        terms["bits_per_dim"] = terms["loss"] / (dims * _LOG_2)
+        self._reported = tuple(name for name in self._means if name in terms)
+        for name in self._reported:
+            self._means[name].update_state(terms[name], sample_weight)
+
+    def _results(self):
+        """What is logged of the metrics that the last batch has changed."""
+        logs = {name: self._means[name].result() for name in self._reported}
         logs.update({metric.name: metric.result() for metric in self._layer_metrics()})
         return self._as_logs(logs)
 
