@@ -228,6 +228,8 @@ class TestDiscrete:
         expected = scipy.special.softmax(np.concatenate([loc, np.zeros([2, 1])], -1), -1)
         np.testing.assert_allclose(distribution.discrete().probs_parameter(), expected, rtol=1e-9)
         assert isinstance(distribution.discrete(), tfd.OneHotCategorical)
+        # TFP warns where a subclass inherits it.
+        assert "_parameter_properties" in vars(D.LogisticNormal)
 
 
 class TestModes:

@@ -80,6 +80,33 @@ def test_sequence_masks_pass_through():
     np.testing.assert_array_equal(keras.src.backend.get_keras_mask(passed), x != 0)
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("axis", [1, -2])
+@pytest.mark.parametrize("make", [tfc.ConcreteSample, tfc.IGRSample], ids=lambda make: make.__name__)
+def test_a_choice_over_time_leaves_out_the_padding(make, axis, training):
+    tokens = keras.Input([4], dtype="int32")
+    words = keras.layers.Embedding(5, 3, mask_zero=True)(tokens)
+    layer = make(axis=axis, seed=0)
+    is_igr = make is tfc.IGRSample
+    model = keras.Model(tokens, layer([words, words] if is_igr else words))
+    choice = model(np.array([[1, 2, 0, 0], [3, 0, 0, 0]]), training=training).numpy()
+    assert choice.shape == (2, 5 if is_igr else 4, 3)
+    padding = np.array([[False, False, True, True], [False, True, True, True]])
+    assert np.all(choice[:, :4][padding] == 0.0)
+    np.testing.assert_allclose(choice.sum(1), 1.0, rtol=1e-5)
+
+
+def test_the_kl_of_a_choice_over_time_counts_no_padding():
+    tokens = keras.Input([4], dtype="int32")
+    words = keras.layers.Embedding(5, 3, mask_zero=True)(tokens)
+    model = keras.Model(tokens, tfc.IGRSample(axis=1, kl_weight=1.0)([words, words]))
+    x = np.array([[1, 2, 0, 0]])
+    model(x)
+    loc = model.layers[1].embeddings.numpy()[x[0, :2]]
+    expected = np.sum(0.5 * (np.exp(2 * loc) + loc**2 - 1) - loc)
+    np.testing.assert_allclose(sum(model.losses), expected, rtol=1e-4)
+
+
 def test_fit_on_datasets_with_nested_models():
     encoder = keras.Sequential([keras.Input([6]), keras.layers.Dense(4), tfc.ConcreteSample()])
     inputs = keras.Input([6])

@@ -60,6 +60,12 @@ def test_categorical_log_prob_of_indices_and_of_one_hot_data():
     assert o.Categorical().num_dims(tf.constant(x)) == found.num_dims(tf.constant(one_hot)) == 2
 
 
+@pytest.mark.parametrize("label", [-1, 4, -1.0, -0.5, 0.5, 3.5, 4.0])
+def test_what_is_no_class_has_no_probability(label):
+    log_prob = tfc.objectives.Categorical().log_prob(np.array([[label]]), np.zeros([1, 1, 4]))
+    np.testing.assert_array_equal(log_prob, [-np.inf])
+
+
 def test_outputs_of_another_shape_than_the_data_raise():
     with pytest.raises(ValueError, match=r"outputs of shape \(batch, 3\)"):
         o.Bernoulli().log_prob(tf.zeros([4, 3]), tf.zeros([4, 2]))

@@ -56,6 +56,11 @@ class LogisticNormal(GaussianSimplex):
             name,
         )
 
+    # TFP warns where a subclass has its own `__init__` and inherits this.
+    @classmethod
+    def _parameter_properties(cls, dtype, num_classes=None):
+        return super()._parameter_properties(dtype, num_classes)
+
     def discrete(self, name: str = "discrete") -> tfd.OneHotCategorical:
         """The categorical of the location with a zero logit appended (Section 5.2).
 

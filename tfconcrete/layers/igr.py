@@ -209,7 +209,7 @@ class IGRSample(SamplingLayer):
     ) -> tf.Tensor:
         sample = super().call(params, class_mask=class_mask, training=training)
         if self.kl_weight and not self.is_serving:
-            kl = self.kl_loss(params, class_mask=class_mask)
+            kl = self.kl_loss(params, class_mask=self._with_sequence_mask(params, class_mask))
             if kl.shape.rank:
                 kl = tf.reduce_mean(tf.reduce_sum(kl, axis=list(range(1, kl.shape.rank))))
             self.add_loss(self.kl_weight * kl)
@@ -289,7 +289,12 @@ class IGRSample(SamplingLayer):
         return params
 
     def _with_sequence_mask(self, params, class_mask):
-        return class_mask
+        mask = super()._with_sequence_mask(params[0], None)
+        if mask is None:
+            return class_mask
+        # The remainder is a class beside the time steps.
+        mask = tf.concat([mask, tf.ones_like(mask[:, :1])], 1)
+        return mask if class_mask is None else tf.logical_and(class_mask, mask)
 
     def _check_shape(self, params_shape):
         if (

@@ -253,7 +253,6 @@ class Categorical(Likelihood):
             terms = tf.reduce_sum(x * log_p, axis=-1)
         else:
             num_classes = tf.cast(tf.shape(logits)[-1], tf.int32)
-            x = tf.cast(x, tf.int32)
             chosen = one_hot(x, num_classes, dtype=logits.dtype)
             known = tf.reduce_sum(chosen, axis=-1) > 0.0
             terms = tf.reduce_sum(chosen * log_p, axis=-1)
