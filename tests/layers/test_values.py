@@ -193,3 +193,13 @@ def test_centering_shares_unknown_axes(tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(again(np.ones([1, 4, 3])), np.full([1, 4, 3], 0.9), rtol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_centering_keeps_its_mean_where_no_example_is_left(compiled):
+    """As in a replica whose part of an uneven batch is empty."""
+    layer = L.Centering(decay=0.8)
+    run = tf.function(lambda x: layer(x, training=True), jit_compile=compiled)
+    run(tf.ones([2, 3]))
+    assert run(tf.zeros([0, 3])).shape == (0, 3)
+    np.testing.assert_allclose(layer.mean.numpy(), np.full([3], 0.2), rtol=1e-6)

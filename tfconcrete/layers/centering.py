@@ -66,6 +66,8 @@ class Centering(keras.layers.Layer):
             batch = tf.reduce_mean(tf.cast(tf.stop_gradient(inputs), mean.dtype), axis=0)
             shared = [axis for axis, size in enumerate(self.mean.shape) if size == 1]
             batch = tf.reduce_mean(batch, axis=shared, keepdims=True)
+            # A replica may be left without examples: it keeps the mean.
+            batch = tf.where(tf.size(inputs) > 0, batch, mean)
             self.mean.assign(self.decay * mean + (1.0 - self.decay) * batch)
         return outputs
 
