@@ -102,3 +102,20 @@ def test_the_axis_of_a_hypercube_code():
 def test_a_layer_that_returns_no_distribution():
     with pytest.raises(TypeError, match="returns a TFP distribution"):
         L.DistributionSample(tf.identity)(tf.ones([2, 3]))
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [
+        [[0.0, 1.0]],
+        [np.zeros([1, 2], np.float32)],
+        {"logits": np.zeros([1, 2], np.float32)},
+        tf.ragged.constant([[0.0, 1.0], [2.0]]),
+        tf.sparse.from_dense(tf.ones([1, 2])),
+        None,
+    ],
+    ids=["numbers", "list", "dict", "ragged", "sparse", "none"],
+)
+def test_what_is_no_dense_tensor_is_named(logits):
+    with pytest.raises(TypeError, match="argument `logits`"):
+        tfc.ConcreteSample()(logits)

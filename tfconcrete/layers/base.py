@@ -225,11 +225,7 @@ class SamplingLayer(TemperedLayer):
                 f"sequence. Pass `class_mask` to keep and drop classes of '{self.name}'."
             )
         logits = args[0] if args else kwargs.get("logits")
-        if (
-            self.variable.num_params == 1
-            and isinstance(logits, (dict, list, tuple))
-            and any(hasattr(value, "shape") for value in keras.tree.flatten(logits))
-        ):
+        if self.variable.num_params == 1 and not hasattr(logits, "shape"):
             raise invalid_type("logits", "one dense float tensor", logits)
         return super().__call__(*args, **kwargs)
 
@@ -328,7 +324,7 @@ class SamplingLayer(TemperedLayer):
 
 
 def check_tensor(value, name):
-    """One dense float tensor (or a nested list of floats)."""
+    """One dense float tensor."""
     dense = (tf.Tensor, keras.KerasTensor, np.ndarray, tf.Variable, keras.Variable)
     if not isinstance(value, dense) or isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
         raise invalid_type(name, "one dense float tensor", value)
