@@ -79,3 +79,8 @@ def _borrowed(path, picture):
         return f"{label} (`{target}`)" if file.exists() else match.group(0)
 
     return re.sub(r"(!?)\[([^\]]*)\]\(((?!https?:|#)[^)\s]+)\)", relocate, text)
+
+
+def on_page_content(html, **_):
+    """A description without a type before it needs no dash."""
+    return re.sub(r'(<li class="doc-section-item field-body">)\s*–\s*(?=<div)', r"\1", html)

@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import re
 import urllib.parse
 
 import pytest
@@ -67,6 +68,12 @@ def test_every_public_name_is_on_its_page(site, pages):
         anchors = pages[site / "api" / f"{room}.html"].anchors
         for name in getattr(tfc, room).__all__:
             assert f"tfconcrete.{room}.{name}" in anchors, f"{room}.{name}"
+
+
+def test_a_description_without_a_type_has_no_dash(site):
+    text = (site / "api" / "layers.html").read_text()
+    assert "Tensor of the shape of <code>logits</code>" in text
+    assert not re.search(r'field-body">\s*–', text)
 
 
 def test_search_finds_layers_and_guides(site):
