@@ -1,6 +1,7 @@
 """`to_onnx` and `to_litert`: what is converted, what is not, and what the report says."""
 
 import pathlib
+import warnings
 
 import keras
 import numpy as np
@@ -160,6 +161,23 @@ def wide_vae():
         ]
     )
     return tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample(name="z"))
+
+
+@pytest.mark.parametrize("classes", [4, 7, 10])
+def test_one_hots_in_int8_are_one_hot(tmp_path, classes):
+    """Whatever the codes: rounding them to a common scale must not lose a class."""
+    keras.utils.set_random_seed(classes)
+    inputs = keras.Input([20], name="x")
+    logits = keras.layers.Reshape([4, classes])(keras.layers.Dense(4 * classes)(inputs))
+    model = keras.Model(inputs, tfc.ConcreteSample(name="z")(logits))
+    path = tfc.export.save_discrete(model, tmp_path / "m")
+    x = np.random.default_rng(0).normal(size=[200, 20]).astype(np.float32)
+    file = tfc.export.to_litert(path, "int8", x)["serving_default"].path
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interpreter = tf.lite.Interpreter(file)
+    answer = interpreter.get_signature_runner("serving_default")(x=x)
+    np.testing.assert_array_equal(answer["z"], np.eye(classes)[answer["z_codes"]])
 
 
 @pytest.mark.slow

@@ -77,6 +77,15 @@ def _class_index(x, axis, size=None):
     return tf.reshape(tf.range(tf.cast(size, tf.float32)), shape)
 
 
+def _whole_index(x, axis, size=None):
+    """`_class_index` as int64.
+
+    An int8 LiteRT model rounds floats before it compares them, and then finds no class
+    equal; of whole numbers int64 alone is compared on a GPU and not on its host.
+    """
+    return tf.cast(_class_index(x, axis, size), tf.int64)
+
+
 def _num_classes(x, axis):
     size = None if x.shape.rank is None else x.shape[axis]
     return tf.shape(x)[axis] if size is None else size
@@ -134,10 +143,11 @@ def argmax_and_codes(x, axis=-1, class_mask=None):
     if class_mask is not None:
         return _masked_argmax_and_codes(x, axis, broadcast_mask(class_mask, x, axis))
     has_no_nan = _has_no_nan(x, axis)
-    found = tf.where(has_no_nan, tf.argmax(x, axis=axis, output_type=tf.int32), -1)
-    rest = tf.where(has_no_nan, tf.zeros([], x.dtype), tf.constant(math.nan, x.dtype))
-    chosen = _class_index(x, axis) == tf.expand_dims(tf.cast(found, tf.float32), axis)
-    return tf.where(chosen, tf.ones([], x.dtype), tf.expand_dims(rest, axis)), found
+    largest = tf.argmax(x, axis=axis, output_type=tf.int64)
+    found = tf.where(has_no_nan, tf.cast(largest, tf.int32), -1)
+    hot = tf.cast(_whole_index(x, axis) == tf.expand_dims(largest, axis), x.dtype)
+    nan = tf.constant(math.nan, x.dtype)
+    return tf.where(tf.expand_dims(has_no_nan, axis), hot, nan), found
 
 
 def _masked_argmax_and_codes(x, axis, mask):
@@ -170,8 +180,8 @@ def one_hot(
 ) -> tf.Tensor:
     """One-hot vectors of class indices, by a comparison and a cast.
 
-    `tf.one_hot` is not converted correctly to int8 LiteRT models, and int32 comparisons
-    run on the host of a GPU.
+    `tf.one_hot` is not converted correctly to int8 LiteRT models, nor are comparisons of
+    floats, and int32 comparisons run on the host of a GPU: int64 it is.
 
     Args:
         codes: integer tensor, up to 2**24.
@@ -189,8 +199,8 @@ def one_hot(
     array([[0., 1., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    codes = tf.expand_dims(tf.cast(codes, tf.float32), axis)
-    return tf.cast(_class_index(codes, axis, num_classes) == codes, dtype)
+    codes = tf.expand_dims(tf.cast(codes, tf.int64), axis)
+    return tf.cast(_whole_index(codes, axis, num_classes) == codes, dtype)
 
 
 def categorical(
