@@ -22,8 +22,10 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
+# Thousands of compiled programs stay in a process: the properties have one of their own.
 test-slow: $(TOOLS_INSTALLED)
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m slow --ignore tests/properties
+	$(BIN)/python -m pytest -n 2 -m slow tests/properties
 
 test-docs: $(TOOLS_INSTALLED)
 	$(BIN)/python -m pytest -n 2 tests/docs
