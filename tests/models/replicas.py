@@ -61,7 +61,8 @@ def functional(**arguments):
     hidden = tfc.ConcreteSample(SCHEDULE, seed=0, name="z")(keras.layers.Dense(4)(inputs))
     model = Functional(inputs, keras.layers.Dense(6)(hidden))
     optimizer = arguments.pop("optimizer", None) or keras.optimizers.SGD(0.1)
-    model.compile(optimizer, "mse", metrics=["mae"], **arguments)
+    loss = arguments.pop("loss", "mse")
+    model.compile(optimizer, loss, metrics=["mae"], **arguments)
     return model
 
 
@@ -85,6 +86,8 @@ def test_refusals():
         assert make(optimizer=SGD(0.1, use_ema=True)).fit(X, X, verbose=0)
     refused(functional(steps_per_execution=2), "steps_per_execution", "2 replicas")
     refused(functional(jit_compile=True), "jit_compile", "2 replicas")
+    summed = keras.losses.MeanSquaredError(reduction="sum")
+    refused(functional(loss=summed), "reduction", "sum_over_batch_size")
     refused(vae(steps_per_execution=2), "steps_per_execution", "2 replicas")
     refused(vae(keras.layers.Dropout(0.5), jit_compile=True), "jit_compile", "dropout")
     refused(joint(jit_compile=True), "jit_compile", "JointVAE")

@@ -110,6 +110,9 @@ def test_when_keras_does_the_steps():
 
 def test_one_batch_by_hand():
     model = make_model(jit_compile=True, steps_per_execution=4)
+    for function in (model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match="values from 0"):
+            function(X[:8] + 2.0)
     first = model.train_on_batch(X[:8], return_dict=True)
     assert np.isfinite(first["loss"]) and int(model.optimizer.iterations) == 1
     assert np.isfinite(model.test_on_batch(X[:8], return_dict=True)["loss"])
@@ -135,6 +138,22 @@ def test_arrays_and_datasets_train_alike():
     found = [model.evaluate(d, batch_size=b, verbose=0)
              for model, d, b in ((by_array, X, 8), (by_dataset, data, None))]  # fmt: skip
     assert np.isfinite(found).all()
+
+
+def test_weights_without_labels_count():
+    weight = np.zeros(len(X), np.float32)
+    weight[:16] = 1.0
+    other = np.where(weight[:, None] > 0, X, 1.0 - X)
+    models = [make_model(), make_model()]
+    for model, x in zip(models, (X, other), strict=True):
+        model.fit(x, batch_size=8, sample_weight=weight, shuffle=False, verbose=0)
+    for value, reference in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_array_equal(value, reference)
+    found = [
+        model.evaluate(x, sample_weight=weight, batch_size=8, verbose=0)[0]
+        for model, x in zip(models, (X, other), strict=True)
+    ]
+    assert found[0] == found[1]
 
 
 def test_what_keras_does_with_arrays_still_works():

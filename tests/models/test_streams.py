@@ -82,6 +82,38 @@ def test_the_steps_of_a_model(make):
     assert_disjoint(reads)
 
 
+class TwoCodes(tfc.models.BoundModel):
+    """A model of a user's, whose latents have one seed."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = dense(6, 3), dense(3, 6)
+        self.codes = [tfc.ConcreteSample(seed=7), tfc.GapStraightThrough(seed=7)]
+        self.built = True
+
+    def training_terms(self, x, y):
+        logits = self.encoder(x)
+        value = sum(code.sample(logits).value for code in self.codes)
+        return {"loss": -self.likelihood.log_prob(x, self.decoder(value))}
+
+    def discrete_terms(self, x, y):
+        logits = self.encoder(x)
+        draws = [code.variable.draw(logits, seed=code.next_seed()) for code in self.codes]
+        loss = -self.likelihood.log_prob(x, self.decoder(sum(draws)))
+        return {"loss": loss, "relaxed_loss": loss}
+
+
+@pytest.mark.parametrize("step", ["training_loss", "train_step", "test_step"])
+def test_twins_in_a_model_of_a_user(step):
+    model = TwoCodes()
+    model.compile("sgd")
+    with record_reads() as reads:
+        for _ in range(2):
+            getattr(model, step)(X)
+    assert len(reads) >= 4
+    assert_disjoint(reads)
+
+
 def test_twins_in_a_functional_model():
     inputs = keras.Input([5])
     hidden = [

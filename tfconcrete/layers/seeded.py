@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import numbers
+import threading
 import weakref
 from typing import Any
 
@@ -17,8 +18,25 @@ from tfconcrete._typing import Seed
 from tfconcrete.layers.calls import current_call
 
 _STATE = "seed_generator_state"
-# For each model call under way: its layers, by the seed that they were given.
+# For each model call or step under way: its layers, by the seed that they were given.
 _CALLED = weakref.WeakKeyDictionary()
+# Replicas have a thread each.
+_threads = threading.local()
+
+
+class _Step:
+    """A step of a model under way."""
+
+
+@contextlib.contextmanager
+def within_one_model():
+    """Inside, layers that were given the same int draw different noise, as in a model's call."""
+    outer = getattr(_threads, "step", None)
+    _threads.step = outer or _Step()
+    try:
+        yield
+    finally:
+        _threads.step = outer
 
 
 def _make_generator(seed):
@@ -79,13 +97,16 @@ class SeededLayer(keras.layers.Layer):
         return seed
 
     def _number_among_twins(self):
-        """How many other layers with this seed the running model call has met before."""
+        """How many other layers with this seed the running step or call has met before."""
         if not self._owns_generator:
             return 0
         call = current_call()
-        if call is None or call.entry_layer is self:
+        scope = getattr(_threads, "step", None)
+        if scope is None and call is not None and call.entry_layer is not self:
+            scope = call
+        if scope is None:
             return 0
-        twins = _CALLED.setdefault(call, {}).setdefault(self.seed, [])
+        twins = _CALLED.setdefault(scope, {}).setdefault(self.seed, [])
         if not any(twin is self for twin in twins):
             twins.append(self)
         return next(number for number, twin in enumerate(twins) if twin is self)

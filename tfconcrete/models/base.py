@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfconcrete._workers import is_multi_worker
 from tfconcrete.layers import sampling_layers
+from tfconcrete.layers.seeded import within_one_model
 from tfconcrete.models.compiled_steps import CompiledSteps
 from tfconcrete.models.data import (
     array_batches,
@@ -215,10 +216,10 @@ class BoundModel(Replicated, keras.Model):
     ) -> Any:
         """`keras.Model.fit`, after checking the data and the distribution strategy."""
         self._check_distribution()
-        x, y = self.check_examples(x, y)
+        x, y = self.check_examples(x, self._beside_weights(y, kwargs.get("sample_weight")))
         if isinstance(validation_data, (tuple, list)):
             val_x, val_y, val_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
-            val_x, val_y = self.check_examples(val_x, val_y)
+            val_x, val_y = self.check_examples(val_x, self._beside_weights(val_y, val_weight))
             size = kwargs.get("validation_batch_size") or batch_size
             validation_data = self._batches(val_x, val_y, val_weight, size)
             if validation_data is None:
@@ -241,7 +242,7 @@ class BoundModel(Replicated, keras.Model):
         """`keras.Model.evaluate`: the discrete bound, with exact one-hot samples."""
         self._check_distribution()
         if not kwargs.get("_use_cached_eval_dataset", False):
-            x, y = self.check_examples(x, y)
+            x, y = self.check_examples(x, self._beside_weights(y, kwargs.get("sample_weight")))
             batches = None
             if len(args) <= 1 and kwargs.get("steps") is None:
                 batches = self._batches(x, y, kwargs.get("sample_weight"), batch_size)
@@ -256,6 +257,24 @@ class BoundModel(Replicated, keras.Model):
         if strategy.num_replicas_in_sync > 1 or is_multi_worker(strategy):
             return None
         return array_batches(x, y, sample_weight, batch_size, shuffle)
+
+    def _beside_weights(self, y, sample_weight):
+        """Some y where weights are given and no model reads it: Keras drops weights without."""
+        return sample_weight if y is None and self.target_name == "x" else y
+
+    def train_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, *args, **kwargs
+    ) -> Any:
+        """`keras.Model.train_on_batch`, after checking the batch."""
+        x, y = self.check_examples(x, self._beside_weights(y, sample_weight))
+        return super().train_on_batch(x, y, sample_weight, *args, **kwargs)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, *args, **kwargs
+    ) -> Any:
+        """`keras.Model.test_on_batch`, after checking the batch."""
+        x, y = self.check_examples(x, self._beside_weights(y, sample_weight))
+        return super().test_on_batch(x, y, sample_weight, *args, **kwargs)
 
     def check_examples(self, x: Any, y: Any = None) -> tuple[Any, Any]:
         """The data of `fit` or `evaluate`, or an error that names what is wrong with them."""
@@ -303,6 +322,7 @@ class BoundModel(Replicated, keras.Model):
         self._train(data)
         return self._results()
 
+    @within_one_model()
     def _train(self, data):
         x, y, sample_weight = self._unpack(data)
         share = batch_share(tf.shape(keras.tree.flatten(x)[0])[0])
@@ -328,6 +348,7 @@ class BoundModel(Replicated, keras.Model):
         self._test(data)
         return self._results()
 
+    @within_one_model()
     def _test(self, data):
         x, y, sample_weight = self._unpack(data)
         for layer in sampling_layers(self):
@@ -336,6 +357,7 @@ class BoundModel(Replicated, keras.Model):
         terms["discretization_gap"] = terms["loss"] - terms["relaxed_loss"]
         self._count(x, y, terms, sample_weight)
 
+    @within_one_model()
     def training_loss(
         self, x: tf.Tensor, y: tf.Tensor | None = None, sample_weight: tf.Tensor | None = None
     ) -> Any:

@@ -76,6 +76,10 @@ def check_settings(model):
         value = getattr(optimizer, name, None)
         value = None if name.startswith("ema") and not optimizer.use_ema else value
         used.append((name, value, None, "decides in the middle of a step, where replicas wait"))
+    for loss in keras.tree.flatten(getattr(model, "loss", None)):
+        reduction = getattr(loss, "reduction", None)
+        if reduction == "sum":
+            used.append(("reduction", reduction, "'sum_over_batch_size'", "takes means of parts"))
     for name, value, expected, why in used:
         if value != expected:
             raise ValueError(
