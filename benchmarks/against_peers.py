@@ -7,7 +7,7 @@ import tfconcrete as tfc
 from benchmarks.peers.process import PEERS, in_turns
 from benchmarks.report import Figure
 from benchmarks.sampling import SEED, SHAPES, with_gradient
-from benchmarks.training import BATCH, STEPS, fitter
+from benchmarks.training import BATCH, EXECUTIONS, STEPS, fitter
 
 _SAMPLES = {
     "relaxed": lambda x, seed: tfc.relaxations.concrete(x, 0.5, seed=seed),
@@ -77,15 +77,18 @@ def forward(peers, shapes=SHAPES):
 
 def training(peers):
     """`DiscreteVAE.fit` against JAX's scan and steps, and against PyTorch's steps."""
+    epoch = {"seconds": 30.0, "min_rounds": 5}
+    steps = STEPS * EXECUTIONS
     for estimator, latent in _LATENTS.items():
-        ours = fitter(latent(), jit_compile=True)
-        what = f"DiscreteVAE.fit, {estimator}, XLA, {STEPS} steps"
+        ours = fitter(latent(), jit_compile=True, executions=EXECUTIONS)
+        what = f"DiscreteVAE.fit, {estimator}, XLA, {steps} steps"
         for maker in ("vae_scan", "vae_steps"):
             make = (maker, BATCH, estimator, STEPS)
-            yield _figure(f"{what}, {maker}", peers, "jax", make, ours, 1.0, seconds=15.0)
+            turns = {**epoch, "times": EXECUTIONS}
+            yield _figure(f"{what}, {maker}", peers, "jax", make, ours, 1.0, **turns)
         make = ("vae_step", BATCH, estimator)
-        turns = {"seconds": 15.0, "times": STEPS}
-        yield _figure(what, peers, "torch", make, ours, 1.5, **turns)
-    ours = fitter(_LATENTS["stgs"](), jit_compile=False)
-    what = f"DiscreteVAE.fit, stgs, graph, {STEPS} steps"
-    yield _figure(what, peers, "torch", ("vae_step", BATCH, "stgs"), ours, 1.05, **turns)
+        yield _figure(what, peers, "torch", make, ours, 1.5, times=steps, **epoch)
+    ours = fitter(_LATENTS["stgs"](), jit_compile=False, executions=EXECUTIONS)
+    make = ("vae_step", BATCH, "stgs")
+    what = f"DiscreteVAE.fit, stgs, graph, {steps} steps"
+    yield _figure(what, peers, "torch", make, ours, 1.05, times=steps, **epoch)

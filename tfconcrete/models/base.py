@@ -17,6 +17,7 @@ from tfconcrete.models.data import (
     assert_in_range,
     check_data,
     check_shape,
+    stack_check,
     without_autotune,
 )
 from tfconcrete.models.replicas import (
@@ -279,11 +280,15 @@ class BoundModel(Replicated, keras.Model):
     def check_examples(self, x: Any, y: Any = None) -> tuple[Any, Any]:
         """The data of `fit` or `evaluate`, or an error that names what is wrong with them."""
         check_shape(x, "x", input_spec(as_list(self.encoder)[0]))
-        limits, target = self._limits(), 0 if self.target_name == "x" else 1
+        limits, target = self._limits(), self._target_index()
         is_dataset = isinstance(x, tf.data.Dataset)
         x_limits, y_limits = (limits, None) if target == 0 or is_dataset else (None, limits)
-        x = check_data(x, "x", x_limits, self.jit_compile, target)
+        is_unchecked = self.jit_compile and not self._runs_as_one_program()
+        x = check_data(x, "x", x_limits, is_unchecked, target)
         return without_autotune(x), check_data(y, "y", y_limits)
+
+    def _target_index(self):
+        return 0 if self.target_name == "x" else 1
 
     def _limits(self):
         shape = self.params_shape()
@@ -291,27 +296,29 @@ class BoundModel(Replicated, keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         """Keras' train function; with XLA all steps of an execution are one program."""
-        return self._make_steps("train", self._train, BoundModel.train_step, force)
+        return self._make_steps("train", self._train, force)
 
     def make_test_function(self, force: bool = False) -> Any:
         """Keras' test function; with XLA all steps of an execution are one program."""
-        return self._make_steps("test", self._test, BoundModel.test_step, force)
+        return self._make_steps("test", self._test, force)
 
-    def _make_steps(self, name, update, own_step, force):
+    def _make_steps(self, name, update, force):
         if getattr(self, f"{name}_function") is not None and not force:
             return getattr(self, f"{name}_function")
         getattr(super(), f"make_{name}_function")(force)
         one_step = getattr(self, f"{name}_function")
-        is_own = getattr(type(self), f"{name}_step") is own_step
-        if is_own and self._runs_as_one_program():
-            steps = CompiledSteps(update, self._results, self.steps_per_execution, one_step)
+        if self._runs_as_one_program():
+            check = stack_check(self._limits(), self._target_index())
+            steps = CompiledSteps(update, self._results, self.steps_per_execution, check, one_step)
             setattr(self, f"{name}_function", steps)
         return getattr(self, f"{name}_function")
 
     def _runs_as_one_program(self):
-        strategy = self.distribute_strategy
+        strategy, own = self.distribute_strategy, type(self)
         return (
             self.jit_compile
+            and own.train_step is BoundModel.train_step
+            and own.test_step is BoundModel.test_step
             and not self.run_eagerly
             and self.steps_per_execution > 1
             and strategy.num_replicas_in_sync == 1

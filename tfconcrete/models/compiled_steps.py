@@ -20,11 +20,12 @@ class CompiledSteps:
         update: function of a batch that does one step.
         results: function without arguments, what to log after the last step.
         num_steps: how many steps a call does, fewer where the data end.
+        check: function of batches on top of each other that raises before bad ones are used.
         one_step: Keras' function, for what is no iterator over tensors.
     """
 
-    def __init__(self, update, results, num_steps, one_step):
-        self.num_steps, self.one_step = num_steps, one_step
+    def __init__(self, update, results, num_steps, check, one_step):
+        self.num_steps, self.check, self.one_step = num_steps, check, one_step
         # A function of its own: to what it calls, this is a step and no loop.
         update = tf.function(update, autograph=False)
 
@@ -69,6 +70,7 @@ class CompiledSteps:
         """Steps on batches of one shape; the same program however many they are."""
         padding = [batches[-1]] * (self._most(batches[0]) - len(batches))
         stacks = tf.nest.map_structure(lambda *x: tf.stack(x), *batches, *padding)
+        self.check(stacks)
         return self._program(stacks, np.int32(len(batches)))
 
 

@@ -28,19 +28,44 @@ def check_data(data, name, limits=None, jit_compile=False, target=0):
     if isinstance(data, (tf.RaggedTensor, tf.SparseTensor)):
         raise invalid_type(name, "dense arrays or a dataset of them", data)
     if isinstance(data, tf.data.Dataset):
-        return data.map(_asserted(limits, target)) if jit_compile else data
+        return data.map(asserted(limits, target)) if jit_compile else data
     if isinstance(data, (np.ndarray, tf.Tensor, tuple, list, dict)):
         for array in tf.nest.flatten(data):
             _check_array(array, name, limits)
     return data
 
 
-def _asserted(limits, target):
+def asserted(limits, target):
+    """Function of a batch's parts that gives them back, asserted to be data to train on."""
+
     def check(*batch):
         batch = list(assert_finite(batch))
         if target < len(batch):
             batch[target] = assert_in_range(batch[target], limits)
         return tuple(batch) if len(batch) > 1 else batch[0]
+
+    return check
+
+
+def stack_check(limits, target):
+    """Function of batches put on top of each other that raises as the assertion would.
+
+    The check is one compiled pass, before any step.
+    """
+
+    def is_valid(stacks):
+        parts = list(stacks) if isinstance(stacks, tuple) else [stacks]
+        flat = [x for x in tf.nest.flatten(parts) if x.dtype.is_floating]
+        good = [tf.reduce_all(tf.math.is_finite(x)) for x in flat]
+        if limits is not None and target < len(parts) and isinstance(parts[target], tf.Tensor):
+            good.append(_is_inside(parts[target], limits))
+        return tf.reduce_all(good) if good else tf.constant(True)
+
+    compiled = tf.function(is_valid, jit_compile=True, autograph=False, reduce_retracing=True)
+
+    def check(stacks):
+        if not compiled(stacks):
+            asserted(limits, target)(*(stacks if isinstance(stacks, tuple) else [stacks]))
 
     return check
 
@@ -118,17 +143,21 @@ def assert_in_range(x, limits):
     if limits is None or not isinstance(x, tf.Tensor):
         return x
     lowest, highest, advice = limits
-    inside = tf.reduce_all((x >= tf.cast(lowest, x.dtype)) & (x <= tf.cast(highest, x.dtype)))
+    inside = _is_inside(x, limits)
     message = f"Invalid batch of data. Expected values from {lowest} to {highest}. {advice}."
     with tf.control_dependencies([tf.debugging.Assert(inside, [message])]):
         return tf.identity(x)
 
 
+def _is_inside(x, limits):
+    lowest, highest = (tf.cast(limit, x.dtype) for limit in limits[:2])
+    return tf.reduce_all((x >= lowest) & (x <= highest))
+
+
 def array_batches(x, y=None, sample_weight=None, batch_size=None, shuffle=False):
     """Arrays as a dataset of batches, in a new order for every epoch with `shuffle`.
 
-    What Keras makes of arrays copies batches as fast, but has a tuning thread that the end of
-    every epoch waits for.
+    What Keras makes of arrays has a tuning thread, for which the end of every epoch waits.
 
     Returns:
         A `tf.data.Dataset`, or None for anything but plain numeric arrays: Keras knows more
@@ -144,15 +173,10 @@ def array_batches(x, y=None, sample_weight=None, batch_size=None, shuffle=False)
         return None
     if any(np.dtype(_numpy_dtype(part)).kind not in "fiub" for part in given):
         return None
-    tensors = tuple(_as_floatx(part) for part in given)
-    size = int(x.shape[0])
-    order = tf.data.Dataset.range(size)
-    if shuffle and size:
-        order = order.shuffle(size)
-    batches = order.batch(batch_size or 32).map(
-        lambda rows: tuple(tf.gather(tensor, rows) for tensor in tensors)
-    )
-    return without_autotune(batches.prefetch(2))
+    data = tf.data.Dataset.from_tensor_slices(tuple(_as_floatx(part) for part in given))
+    if shuffle and len(x):
+        data = data.shuffle(len(x))
+    return without_autotune(data.batch(batch_size or 32).prefetch(2))
 
 
 def _numpy_dtype(array):
