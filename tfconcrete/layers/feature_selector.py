@@ -27,7 +27,9 @@ class FeatureSelector(TemperedLayer):
     each draws a feature, once for the whole batch, from those that the earlier selectors
     have not drawn, and its output is differentiated as a Concrete mixture of them; with
     `hard=False` it is that mixture, near a single feature at low temperatures. Anneal the
-    temperature, from about 10 to 0.1. Outside training the outputs are
+    temperature, from about 10 to 0.1, and let the logits move by several units meanwhile:
+    Adam moves a weight by about its rate in a step, so a rate for networks is too low for
+    them in a short training (`keras_examples/feature_selection.py` has two). Outside training the outputs are
     `inputs[..., selected]`. Each selector keeps its place, so that what follows can learn
     what it reads there.
 
@@ -134,8 +136,10 @@ class FeatureSelector(TemperedLayer):
         known = static_value(chosen)
         if known is not None and known.min() >= 0:
             return tf.gather(inputs, chosen, axis=-1)
-        gathered = tf.gather(inputs, tf.maximum(chosen, 0), axis=-1)
-        return tf.where(chosen < 0, tf.constant(math.nan, inputs.dtype), gathered)
+        # As floats: a GPU compares int32 on the host.
+        index = tf.cast(chosen, tf.float32)
+        gathered = tf.gather(inputs, tf.cast(tf.maximum(index, 0.0), tf.int32), axis=-1)
+        return tf.where(index < 0.0, tf.constant(math.nan, inputs.dtype), gathered)
 
     def _check_shape(self, inputs_shape):
         if isinstance(inputs_shape, dict) or any(isinstance(n, tuple) for n in inputs_shape):
