@@ -1,18 +1,22 @@
 """`to_litert`: a SavedModel's signatures as LiteRT (TensorFlow Lite) models."""
 
 import os
+import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.lite.python.convert_phase import ConverterError
 
 from tfconcrete._checks import check_choice
 from tfconcrete.export.conversion import ConversionError, ConversionReport, Source, convert
-
-_ROWS = 32  # of a step of the calibration
+from tfconcrete.export.int8_worker import new_converter
 
 
 def to_litert(
@@ -37,7 +41,9 @@ def to_litert(
     Args:
         version_path: What `save_discrete` returned, or any SavedModel's folder.
         quantize: None for float32; `"float16"` for weights of half the size; `"int8"` for
-            weights and activations of a quarter. Inputs and outputs keep their dtypes.
+            weights and activations of a quarter. Inputs and outputs keep their dtypes. In
+            int8 the operations between the last product and a choice of classes stay in
+            float, and those on numbers that 256 steps cannot hold (-1e9 for log 0).
         representative_data: For `"int8"`, a batch for `serving_default` as `save_discrete`
             takes for `warmup`: some hundreds of typical inputs, from which the ranges of
             activations are taken. What other signatures take besides (codes) comes from
@@ -70,20 +76,15 @@ def to_litert(
     source = typical if examples is None and typical else Source(version_path, examples)
 
     def make(signature):
-        converter = tf.lite.TFLiteConverter.from_saved_model(
-            str(source.path), signature_keys=[signature]
-        )
-        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-        if quantize is not None:
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if quantize == "float16":
-            converter.target_spec.supported_types = [tf.float16]
-        if quantize == "int8":
-            converter.representative_dataset = _steps(typical, signature)
-            converter.target_spec.supported_ops += [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
+                if quantize == "int8":
+                    return _quantized(typical, signature), ".tflite"
+                converter = new_converter(source.path, signature)
+                if quantize == "float16":
+                    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+                    converter.target_spec.supported_types = [tf.float16]
                 return converter.convert(), ".tflite"
             except ConverterError as error:
                 raise ConversionError(f"TensorFlow's converter says: {_said(error)}") from error
@@ -93,24 +94,42 @@ def to_litert(
     return convert(source, f"LiteRT{kind}", path, signatures, make, _run)
 
 
+def _quantized(source, signature):
+    """The int8 model, made in a process of its own, which the quantizer may end."""
+    inputs = source.inputs(signature)
+    if inputs is None:
+        raise ConversionError("`representative_data` does not lead to its inputs")
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = pathlib.Path(folder, "inputs.npz"), pathlib.Path(folder, "model")
+        np.savez(given, **inputs)
+        worker = [sys.executable, "-m", "tfconcrete.export.int8_worker"]
+        path = os.pathsep.join(filter(None, sys.path))
+        done = subprocess.run(
+            [*worker, str(source.path), signature, str(given), str(made)],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if made.is_file():
+            return made.read_bytes()
+    said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+    if done.returncode > 0:
+        raise ConversionError(f"TensorFlow's converter says: {_said(said)}")
+    names = source.functions[signature].structured_outputs
+    codes = sorted(name for name in names if name.endswith("codes"))
+    raise ConversionError(
+        f"TensorFlow's quantizer ended its process (signal {-done.returncode}): numbers behind "
+        f"one of the outputs {codes} are too far apart for int8 (an `IGRSample` on sticks with "
+        'a mask or a `precision` has such). Convert with quantize="float16"'
+    )
+
+
 def _said(error):
     """The first line of an error of the converter, without the places in the graph."""
     first = str(error).strip().splitlines()[0]
     return re.sub(r"^.*?error: (loc\(.*\): )?", "", first)
-
-
-def _steps(source, signature):
-    """The generator of representative inputs that the converter asks for."""
-    inputs = source.inputs(signature)
-    if inputs is None:
-        raise ConversionError("`representative_data` does not lead to its inputs")
-    rows = len(next(iter(inputs.values())))
-
-    def steps():
-        for start in range(0, rows, _ROWS):
-            yield signature, {name: value[start : start + _ROWS] for name, value in inputs.items()}
-
-    return steps
 
 
 def _run(content, signature, inputs):

@@ -151,12 +151,15 @@ def argmax_and_codes(x, axis=-1, class_mask=None):
 
 
 def _masked_argmax_and_codes(x, axis, mask):
-    # Not by `tf.argmax`, for which nothing is above -inf that is not above the smallest
-    # finite number: a kept -inf, cut to that number, is to win against everything masked.
-    bounded = clip(x, x.dtype.min, math.inf)
-    x = tf.where(mask, bounded, tf.constant(-math.inf, x.dtype))
-    index, first = _first_largest(x, axis)
-    has_no_nan = _has_no_nan(x, axis, keepdims=True)
+    # Masked classes get the row's own smallest number and are then left out by the mask: a
+    # kept -inf wins against them, and an int8 LiteRT model, whose steps are as wide as its
+    # numbers are far apart, keeps the logits'.
+    kept = zero_masked(x, mask)
+    filled = tf.where(mask, kept, tf.reduce_min(kept, axis=axis, keepdims=True))
+    index, past = _class_index(x, axis), tf.cast(_num_classes(x, axis), tf.float32)
+    is_top = mask & (filled >= tf.reduce_max(filled, axis=axis, keepdims=True))
+    first = tf.reduce_min(tf.where(is_top, index, past), axis=axis, keepdims=True)
+    has_no_nan = _has_no_nan(kept, axis, keepdims=True)
     hot = zero_masked(_hot_or_nan(index, first, has_no_nan, x.dtype), mask)
     has_code = has_no_nan & tf.reduce_any(mask, axis=axis, keepdims=True)
     # Squeezed as floats: int32 is reshaped on the host of a GPU.
