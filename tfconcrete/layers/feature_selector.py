@@ -29,9 +29,9 @@ class FeatureSelector(TemperedLayer):
     `hard=False` it is that mixture, near a single feature at low temperatures. Anneal the
     temperature, from about 10 to 0.1, and let the logits move by several units meanwhile:
     Adam moves a weight by about its rate in a step, so a rate for networks is too low for
-    them in a short training (`keras_examples/feature_selection.py` has two). Outside training the outputs are
-    `inputs[..., selected]`. Each selector keeps its place, so that what follows can learn
-    what it reads there.
+    them in a short training (`keras_examples/feature_selection.py` has two). Outside
+    training the outputs are `inputs[..., selected]`. Each selector keeps its place, so that
+    what follows can learn what it reads there.
 
     Args:
         k: A whole number from 1 to one less than the number of features.
