@@ -7,24 +7,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfconcrete._workers import is_multi_worker
 from tfconcrete.layers import sampling_layers
 from tfconcrete.layers.seeded import within_one_model
-from tfconcrete.models.compiled_steps import CompiledSteps
 from tfconcrete.models.data import (
-    array_batches,
     assert_finite,
     assert_in_range,
-    check_data,
-    check_shape,
-    stack_check,
-    without_autotune,
 )
+from tfconcrete.models.fitting import Fitting
 from tfconcrete.models.replicas import (
-    Replicated,
     batch_share,
     check_compilable,
-    check_settings,
     compiled_gradient,
 )
 from tfconcrete.models.signature import Signature, one_or_list
@@ -34,7 +26,7 @@ from tfconcrete.objectives.likelihoods import Likelihood, get_likelihood
 _LOG_2 = math.log(2.0)
 
 
-class BoundModel(Replicated, keras.Model):
+class BoundModel(Fitting):
     """A model that is trained on a relaxed bound and evaluated on the discrete one.
 
     Subclasses have an `encoder` (a Keras model from x, or a list whose first one is that)
@@ -206,129 +198,6 @@ class BoundModel(Replicated, keras.Model):
             "form and its other signatures. Received: a call of `model.export`"
         )
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        *args,
-        validation_data: Any = None,
-        **kwargs,
-    ) -> Any:
-        """`keras.Model.fit`, after checking the data and the distribution strategy."""
-        self._check_distribution()
-        x, y = self.check_examples(x, self._beside_weights(y, kwargs.get("sample_weight")))
-        if isinstance(validation_data, (tuple, list)):
-            val_x, val_y, val_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
-            val_x, val_y = self.check_examples(val_x, self._beside_weights(val_y, val_weight))
-            size = kwargs.get("validation_batch_size") or batch_size
-            validation_data = self._batches(val_x, val_y, val_weight, size)
-            if validation_data is None:
-                validation_data = (val_x, val_y, val_weight)
-        elif validation_data is not None:
-            validation_data, _ = self.check_examples(validation_data)
-        # Only Keras can do these, with arrays.
-        special = ("validation_split", "class_weight", "steps_per_epoch")
-        if len(args) <= 3 and not any(kwargs.get(name) for name in special):
-            weight, shuffle = kwargs.get("sample_weight"), kwargs.get("shuffle", True)
-            batches = self._batches(x, y, weight, batch_size, shuffle)
-            if batches is not None:
-                x, y, batch_size = batches, None, None
-                kwargs |= {"sample_weight": None, "shuffle": False}
-        return super().fit(x, y, batch_size, *args, validation_data=validation_data, **kwargs)
-
-    def evaluate(
-        self, x: Any = None, y: Any = None, batch_size: int | None = None, *args, **kwargs
-    ) -> Any:
-        """`keras.Model.evaluate`: the discrete bound, with exact one-hot samples."""
-        self._check_distribution()
-        if not kwargs.get("_use_cached_eval_dataset", False):
-            x, y = self.check_examples(x, self._beside_weights(y, kwargs.get("sample_weight")))
-            batches = None
-            if len(args) <= 1 and kwargs.get("steps") is None:
-                batches = self._batches(x, y, kwargs.get("sample_weight"), batch_size)
-            if batches is not None:
-                x, y, batch_size = batches, None, None
-                kwargs["sample_weight"] = None
-        return super().evaluate(x, y, batch_size, *args, **kwargs)
-
-    def _batches(self, x, y, sample_weight, batch_size, shuffle=False):
-        """Arrays as a dataset, or None where Keras must do it."""
-        strategy = self.distribute_strategy
-        if strategy.num_replicas_in_sync > 1 or is_multi_worker(strategy):
-            return None
-        return array_batches(x, y, sample_weight, batch_size, shuffle)
-
-    def _beside_weights(self, y, sample_weight):
-        """Some y where weights are given and no model reads it: Keras drops weights without."""
-        return sample_weight if y is None and self.target_name == "x" else y
-
-    def train_on_batch(
-        self, x: Any, y: Any = None, sample_weight: Any = None, *args, **kwargs
-    ) -> Any:
-        """`keras.Model.train_on_batch`, after checking the batch."""
-        x, y = self.check_examples(x, self._beside_weights(y, sample_weight))
-        return super().train_on_batch(x, y, sample_weight, *args, **kwargs)
-
-    def test_on_batch(
-        self, x: Any, y: Any = None, sample_weight: Any = None, *args, **kwargs
-    ) -> Any:
-        """`keras.Model.test_on_batch`, after checking the batch."""
-        x, y = self.check_examples(x, self._beside_weights(y, sample_weight))
-        return super().test_on_batch(x, y, sample_weight, *args, **kwargs)
-
-    def check_examples(self, x: Any, y: Any = None) -> tuple[Any, Any]:
-        """The data of `fit` or `evaluate`, or an error that names what is wrong with them."""
-        check_shape(x, "x", input_spec(as_list(self.encoder)[0]))
-        limits, target = self._limits(), self._target_index()
-        is_dataset = isinstance(x, tf.data.Dataset)
-        x_limits, y_limits = (limits, None) if target == 0 or is_dataset else (None, limits)
-        is_unchecked = self.jit_compile and not self._runs_as_one_program()
-        x = check_data(x, "x", x_limits, is_unchecked, target)
-        return without_autotune(x), check_data(y, "y", y_limits)
-
-    def _target_index(self):
-        return 0 if self.target_name == "x" else 1
-
-    def _limits(self):
-        shape = self.params_shape()
-        return None if shape is None else self.likelihood.data_range(shape)
-
-    def make_train_function(self, force: bool = False) -> Any:
-        """Keras' train function; with XLA all steps of an execution are one program."""
-        return self._make_steps("train", self._train, force)
-
-    def make_test_function(self, force: bool = False) -> Any:
-        """Keras' test function; with XLA all steps of an execution are one program."""
-        return self._make_steps("test", self._test, force)
-
-    def _make_steps(self, name, update, force):
-        if getattr(self, f"{name}_function") is not None and not force:
-            return getattr(self, f"{name}_function")
-        getattr(super(), f"make_{name}_function")(force)
-        one_step = getattr(self, f"{name}_function")
-        if self._runs_as_one_program():
-            check = stack_check(self._limits(), self._target_index())
-            steps = CompiledSteps(update, self._results, self.steps_per_execution, check, one_step)
-            setattr(self, f"{name}_function", steps)
-        return getattr(self, f"{name}_function")
-
-    def _runs_as_one_program(self):
-        strategy, own = self.distribute_strategy, type(self)
-        return (
-            self.jit_compile
-            and own.train_step is BoundModel.train_step
-            and own.test_step is BoundModel.test_step
-            and not self.run_eagerly
-            and self.steps_per_execution > 1
-            and strategy.num_replicas_in_sync == 1
-            and not is_multi_worker(strategy)
-        )
-
-    def train_step(self, data: Any) -> Any:
-        self._train(data)
-        return self._results()
-
     @within_one_model()
     def _train(self, data):
         x, y, sample_weight = self._unpack(data)
@@ -350,10 +219,6 @@ class BoundModel(Replicated, keras.Model):
             loss *= tf.cast(share, loss.dtype)
             scaled = self.optimizer.scale_loss(loss)
         return terms, tape.gradient(scaled, self.trainable_weights)
-
-    def test_step(self, data: Any) -> Any:
-        self._test(data)
-        return self._results()
 
     @within_one_model()
     def _test(self, data):
@@ -411,15 +276,6 @@ class BoundModel(Replicated, keras.Model):
         logs = {name: self._means[name].result() for name in self._reported}
         logs.update({metric.name: metric.result() for metric in self._layer_metrics()})
         return self._as_logs(logs)
-
-    def _num_replicas(self):
-        return self.distribute_strategy.num_replicas_in_sync
-
-    def _check_distribution(self):
-        """What must be so on several replicas."""
-        check_settings(self)
-        if self._compiles_replicas and self._num_replicas() > 1:
-            self.check_compilable()
 
     def check_compilable(self) -> None:
         """Raises unless XLA can compile the gradient of each of several replicas."""
