@@ -6,9 +6,15 @@ Reference: Balin, Abid & Zou (2019), "Concrete Autoencoders".
 An autoencoder whose first layer may read only fifty pixels learns which ones to read. A
 `FeatureSelector` draws them without replacement, so no pixel is read twice; k independent
 Concrete selectors, as in the paper, may meet at a pixel and waste a reading. The fifty
-pixels of largest variance need no training, and lie next to each other. Whatever was
+pixels of largest variance need no training, and lie next to each other. Both selectors
+mix pixels while they are warm, as the paper's do, and their logits learn faster than the
+network: at its rate they would not have chosen when the training ends. Whatever was
 chosen, two small networks are then trained on those pixels alone, one to reconstruct the
 image and one to tell the digit, so that the three choices are compared on the same terms.
+
+`python -m keras_examples.feature_selection --seeds 1 --seed 10` (and 11, 12), on the
+embedded images: 50 distinct pixels in every run; test error 14.3% with `FeatureSelector`,
+15.0% with independent selectors, 24.6% by variance; MSE 0.0185, 0.0186, 0.0292.
 """
 
 import math
@@ -24,7 +30,17 @@ from keras_examples import common, datasets
 PIXELS, SIDE = 784, 28
 HIDDEN = 320
 BATCH = 256
-START, END = 10.0, 0.05
+START, END = 10.0, 0.1
+RATE, LOGITS_RATE = 1e-3, 1e-1
+
+
+class TwoRates(keras.optimizers.Adam):
+    """Adam with a rate of its own for the selectors' logits, which have a long way to go."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        if "logits" in variable.name:
+            learning_rate *= LOGITS_RATE / RATE
+        super().update_step(gradient, variable, learning_rate)
 
 
 @keras.saving.register_keras_serializable(package="feature_selection")
@@ -66,20 +82,21 @@ def network(outputs, first, seed):
 def fit(model, loss, x, y, epochs, name):
     """Trains in one compiled loop; Keras shuffles by the seed that was set."""
     steps = len(x) // BATCH
-    model.compile(
-        keras.optimizers.Adam(1e-3), loss, jit_compile=True, steps_per_execution=min(steps, 50)
-    )
+    model.compile(TwoRates(RATE), loss, jit_compile=True, steps_per_execution=min(steps, 50))
     callbacks = [common.RunProgress(name)]
     model.fit(x, y, batch_size=BATCH, epochs=epochs, verbose=0, callbacks=callbacks)
 
 
-def learned_pixels(selector_class, images, k, epochs, seed):
+def cooling(images, epochs):
+    """From START to END, exponentially, over the whole training (the paper's)."""
+    steps = epochs * math.ceil(len(images) / BATCH)
+    return tfc.schedules.ExponentialAnnealing(START, END, math.log(START / END) / steps)
+
+
+def learned_pixels(selector_class, k, images, epochs, seed, **options):
     """The pixels that an autoencoder chose for its own input."""
     keras.utils.set_random_seed(seed)
-    steps = epochs * math.ceil(len(images) / BATCH)
-    rate = math.log(START / END) / max(1, 0.9 * steps)
-    schedule = tfc.schedules.ExponentialAnnealing(START, END, rate)
-    selector = selector_class(k, temperature=schedule, seed=seed)
+    selector = selector_class(k, cooling(images, epochs), seed=seed, **options)
     model = network(PIXELS, [keras.Input([PIXELS]), selector], seed)
     fit(model, "mse", images, images, epochs, f"{selector_class.__name__}, seed {seed}")
     return selector.selected
@@ -152,13 +169,12 @@ def main(arguments=None):
     read_out_epochs = 1 if settings.smoke else settings.read_out_epochs
     seeds = [settings.seed + i for i in range(1 if settings.smoke else settings.seeds)]
 
+    def learned(selector_class, seed, **options):
+        return learned_pixels(selector_class, settings.pixels, train[0], epochs, seed, **options)
+
     methods = {
-        "FeatureSelector": lambda seed: learned_pixels(
-            tfc.layers.FeatureSelector, train[0], settings.pixels, epochs, seed
-        ),
-        "independent": lambda seed: learned_pixels(
-            IndependentSelectors, train[0], settings.pixels, epochs, seed
-        ),
+        "FeatureSelector": lambda seed: learned(tfc.layers.FeatureSelector, seed, hard=False),
+        "independent": lambda seed: learned(IndependentSelectors, seed),
         "variance": lambda seed: varied_pixels(train[0], settings.pixels),
     }
     rows, choices, decoders = [], {}, {}

@@ -65,6 +65,12 @@ ENTRIES = [
         "Two couriers learn where to go, by straight-through samples and by the score function.",
     ),
     Entry(
+        "feature_selection",
+        "--seeds 1 --seed 10",
+        "feature_selection.png",
+        "Fifty pixels of 784 that an autoencoder chose to read, and digits made from them.",
+    ),
+    Entry(
         "mixture_of_experts",
         "--data-dir TFDS",
         "mixture_of_experts.png",
