@@ -249,9 +249,8 @@ def test_what_is_never_active_in_int8(tmp_path):
     assert report["serving_default"].outputs["z_codes"].share < 0.02
 
 
-# Cut sticks are not quantized (the quantizer ends its process, which is reported), and of the
-# ordered codes of 3 classes among 8 more differ: 3.3%, since two change places at each tie.
-NOT_IN_INT8 = ("igr_truncated", "subset", "subset_other_axis")
+# Cut sticks are not quantized (the quantizer ends its process, which is reported).
+NOT_IN_INT8 = ("igr_truncated",)
 
 
 @pytest.mark.slow
@@ -266,11 +265,11 @@ def test_codes_of_every_layer_in_int8(tmp_path):
     codes = {name: output for name, output in report.outputs.items() if "codes" in name}
     assert set(codes) == {f"{name}_codes" for name in outputs}
     shares = {name: output.share for name, output in codes.items()}
-    # Two choices, of what is kept and of the class among that: 2.02% when last run.
-    assert shares.pop("masked_codes") < 0.04
     assert max(shares.values()) < 0.02, shares
-    # A byte for each weight, and little else: the products are of int8.
-    assert pathlib.Path(report.path).stat().st_size < 1.2 * model.count_params()
+    # A byte for each weight but those that make the logits of a choice.
+    hidden = model.layers[1].count_params()
+    size = pathlib.Path(report.path).stat().st_size
+    assert size < 1.2 * (hidden + 4 * (model.count_params() - hidden))
 
 
 # `features` chooses among its inputs, and the others decode as `concrete` does.

@@ -1,10 +1,9 @@
 """Which operations of a LiteRT model stay in float when the others become int8.
 
-Two kinds. What lies between the last product and a choice of classes: an argmax or a
-comparison of rounded scores is another one, and there is nothing to gain, since weights and
-time are in the products. And what touches numbers that 256 steps cannot hold: -inf or -1e9
-for "never", beside logits between -5 and 5, leaves the logits one step; the interpreter ends
-the process at the largest of them.
+Two kinds. A choice of classes, with all that leads to it from its logits on, and the product
+that makes these: an argmax or a comparison of rounded scores is another one. And what touches
+numbers that 256 steps cannot hold: -inf or -1e9 for "never", beside logits between -5 and 5,
+leaves the logits one step; the interpreter ends the process at the largest of them.
 """
 
 import numpy as np
@@ -72,9 +71,10 @@ class _Graph:
             floats = {i for i in inputs if self._is_float[i]}
             chooses = name not in _NO_CHOICES and not all(self._is_float[o] for o in outputs)
             decides = name not in _PRODUCTS and (chooses or not scores.isdisjoint(outputs))
+            makes_scores = not scores.isdisjoint(outputs)
             if decides:
                 scores |= floats
-            if decides or any(self._is_far[i] for i in floats.union(outputs)):
+            if decides or makes_scores or any(self._is_far[i] for i in floats.union(outputs)):
                 found |= {self._tensors[output].Name().decode() for output in outputs}
         return found
 

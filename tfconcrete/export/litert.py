@@ -42,8 +42,8 @@ def to_litert(
         version_path: What `save_discrete` returned, or any SavedModel's folder.
         quantize: None for float32; `"float16"` for weights of half the size; `"int8"` for
             weights and activations of a quarter. Inputs and outputs keep their dtypes. In
-            int8 the operations between the last product and a choice of classes stay in
-            float, and those on numbers that 256 steps cannot hold (-1e9 for log 0).
+            int8 a choice of classes stays in float from the product that makes its logits
+            on, as do operations on numbers that 256 steps cannot hold (-1e9 for log 0).
         representative_data: For `"int8"`, a batch for `serving_default` as `save_discrete`
             takes for `warmup`: some hundreds of typical inputs, from which the ranges of
             activations are taken. What other signatures take besides (codes) comes from
@@ -101,7 +101,7 @@ def _quantized(source, signature):
         raise ConversionError("`representative_data` does not lead to its inputs")
     with tempfile.TemporaryDirectory() as folder:
         given, made = pathlib.Path(folder, "inputs.npz"), pathlib.Path(folder, "model")
-        np.savez(given, **inputs)
+        np.savez(given, **{k: x.astype("S") if x.dtype == object else x for k, x in inputs.items()})
         worker = [sys.executable, "-m", "tfconcrete.export.int8_worker"]
         path = os.pathsep.join(filter(None, sys.path))
         done = subprocess.run(
