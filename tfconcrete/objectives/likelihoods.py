@@ -255,6 +255,8 @@ class Categorical(Likelihood):
             num_classes = tf.cast(tf.shape(logits)[-1], tf.int32)
             chosen = one_hot(x, num_classes, dtype=logits.dtype)
             known = tf.reduce_sum(chosen, axis=-1) > 0.0
+            if x.dtype.is_floating:
+                known = tf.logical_and(known, tf.equal(x, tf.floor(x)))
             terms = tf.reduce_sum(chosen * log_p, axis=-1)
             terms = tf.where(known, terms, tf.cast(-math.inf, terms.dtype))
         return tf.reduce_sum(terms, axes)
