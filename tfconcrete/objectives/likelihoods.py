@@ -252,7 +252,7 @@ class Categorical(Likelihood):
             x = tf.cast(x, logits.dtype)
             terms = tf.reduce_sum(x * log_p, axis=-1)
         else:
-            num_classes = tf.cast(tf.shape(logits)[-1], tf.int32)
+            x, num_classes = tf.convert_to_tensor(x), tf.shape(logits)[-1]
             chosen = one_hot(x, num_classes, dtype=logits.dtype)
             known = tf.reduce_sum(chosen, axis=-1) > 0.0
             if x.dtype.is_floating:
