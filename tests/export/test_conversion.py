@@ -1,6 +1,7 @@
 """`to_onnx` and `to_litert`: what is converted, what is not, and what the report says."""
 
 import pathlib
+import sys
 import warnings
 
 import keras
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 import tfconcrete as tfc
 from tests.export.small import FEATURES, functional, images, vae
-from tests.export.test_portability import LAYERS, ROWS, model_with_all_layers
+from tests.export.test_portability import CLASSES, LAYERS, ROWS, VARIABLES, model_with_all_layers
 from tfconcrete.export.conversion import ConversionError, OutputReport
 from tfconcrete.export.margins import Margins
 
@@ -120,8 +121,6 @@ def test_ops_that_a_runtime_lacks_are_named(tmp_path):
 
 
 def test_the_extra_is_named(exported, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "tf2onnx", None)
     with pytest.raises(ImportError, match=r"tfconcrete\[onnx\]"):
         tfc.export.to_onnx(exported[1])
@@ -164,23 +163,6 @@ def wide_vae(layer="concrete"):
     return tfc.models.DiscreteVAE(keras.Model(image, parameters), decoder, latent)
 
 
-@pytest.mark.parametrize("classes", [4, 7, 10])
-def test_one_hots_in_int8_are_one_hot(tmp_path, classes):
-    """Whatever the codes: rounding them to a common scale must not lose a class."""
-    keras.utils.set_random_seed(classes)
-    inputs = keras.Input([20], name="x")
-    logits = keras.layers.Reshape([4, classes])(keras.layers.Dense(4 * classes)(inputs))
-    model = keras.Model(inputs, tfc.ConcreteSample(name="z")(logits))
-    path = tfc.export.save_discrete(model, tmp_path / "m")
-    x = np.random.default_rng(0).normal(size=[200, 20]).astype(np.float32)
-    file = tfc.export.to_litert(path, "int8", x)["serving_default"].path
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        interpreter = tf.lite.Interpreter(file)
-    answer = interpreter.get_signature_runner("serving_default")(x=x)
-    np.testing.assert_array_equal(answer["z"], np.eye(classes)[answer["z_codes"]])
-
-
 def answers(signature, **inputs):
     """What the interpreter in TensorFlow says for a converted signature."""
     with warnings.catch_warnings():
@@ -189,58 +171,102 @@ def answers(signature, **inputs):
     return interpreter.get_signature_runner("serving_default")(**inputs)
 
 
-def masked(layer, parameters, mask):
-    return LAYERS[layer](name=layer)(parameters, class_mask=mask)
+def dead(units):
+    """Units that are never active."""
+    return keras.layers.Dense(units, "relu", bias_initializer=keras.initializers.Constant(-1e3))
 
 
-def test_masks_and_sticks_in_int8(tmp_path):
-    """Numbers that stand for "never" leave the scores beside them their digits.
-
-    And the interpreter its process: it ended it at a stick's.
-    """
+@pytest.fixture(scope="module")
+def in_int8(tmp_path_factory):
+    """Choices, masks and sticks behind an int8 product: the report, and the answers."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input([20], name="x")
+    hidden = keras.layers.Dense(100, "relu")(inputs)
+    hidden = keras.layers.Concatenate()([hidden, dead(4)(inputs)])
 
     def head(classes=5):
-        return keras.layers.Reshape([4, classes])(keras.layers.Dense(4 * classes)(inputs))
+        return keras.layers.Reshape([4, classes])(keras.layers.Dense(4 * classes)(hidden))
 
-    mask = keras.ops.greater(head(), 0.0)
+    def masked(layer, parameters):
+        mask = keras.ops.greater(head(), 0.0)
+        return LAYERS[layer](name=layer)(parameters, class_mask=mask)
+
+    # A precision below a half may cut the longest stick.
+    cut = tfc.IGRSample("stick_breaking", precision=0.3, name="cut")
     outputs = {
-        "concrete": masked("concrete", head(), mask),
-        "binary": masked("binary", head(), mask),
-        "igr": masked("igr", [head(4), head(4)], mask),
-        "exp_concrete": masked("exp_concrete", head(), mask),
-        "sticks": tfc.IGRSample("stick_breaking", name="sticks")([head(4), head(4)]),
+        "plain": tfc.ConcreteSample(name="plain")(head(7)),
+        "concrete": masked("concrete", head()),
+        "binary": masked("binary", head()),
+        "igr": masked("igr", [head(4), head(4)]),
+        "exp_concrete": masked("exp_concrete", head()),
+        "igr_stick_breaking": masked("igr_stick_breaking", [head(4), head(4)]),
+        "igr_truncated": masked("igr_truncated", [head(4), head(4)]),
+        "cut": cut([head(4), head(4)]),
     }
-    path = tfc.export.save_discrete(keras.Model(inputs, outputs), tmp_path / "m")
+    model = keras.Model(inputs, outputs)
+    path = tfc.export.save_discrete(model, tmp_path_factory.mktemp("int8") / "m")
     x = np.random.default_rng(0).normal(size=[500, 20]).astype(np.float32)
     report = tfc.export.to_litert(path, "int8", x)["serving_default"]
-    shares = {name: output.share for name, output in report.outputs.items() if "codes" in name}
-    assert len(shares) == len(outputs)
-    # 20 products of 8 bits: the mask itself differs at near ties.
-    assert max(shares.values()) < 0.05, shares
-    found = answers(report, x=x)
-    codes, logs = found["exp_concrete_codes"], found["exp_concrete"]
-    np.testing.assert_array_equal(np.exp(logs), (np.arange(5) == codes[..., None]))
+    return report.outputs, answers(report, x=x)
 
 
-def test_a_quantizer_that_ends_its_process(tmp_path):
-    """Sticks behind a mask: if not converted, then with a reason that names the output."""
-    inputs = keras.Input([4], name="x")
-    mask = keras.ops.greater(keras.layers.Dense(5)(inputs), 0.0)
-    parameters = [keras.layers.Dense(4)(inputs), keras.layers.Dense(4)(inputs)]
-    z = tfc.IGRSample("stick_breaking", name="z")(parameters, class_mask=mask)
-    path = tfc.export.save_discrete(keras.Model(inputs, z), tmp_path / "m")
-    report = tfc.export.to_litert(path, "int8", np.eye(4, dtype=np.float32))
-    reason = report.skipped.get("serving_default")
-    assert "serving_default" in report.signatures or "['z_codes']" in reason, str(report)
+def test_masks_and_sticks_in_int8(in_int8):
+    """Numbers that stand for "never" leave the scores beside them their digits.
+
+    And the quantizer its process, which it ended at the exponential for a stick left out.
+    """
+    outputs, _ = in_int8
+    shares = {name: output.share for name, output in outputs.items() if "codes" in name}
+    assert 2 * len(shares) == len(outputs)
+    # Hidden units of 20 products of 8 bits: the masks themselves differ at near ties.
+    assert 0.0 < max(shares.values()) < 0.05, shares
 
 
+def test_what_is_chosen_in_int8_is_whole(in_int8):
+    """Whatever the codes: rounding one-hots to a common scale must not lose a class."""
+    _, found = in_int8
+    np.testing.assert_array_equal(found["plain"], np.eye(7)[found["plain_codes"]])
+    for name in ("igr_stick_breaking", "igr_truncated", "cut"):
+        right = np.arange(5) == found[f"{name}_codes"][..., None]
+        np.testing.assert_array_equal(found[name], right)
+    right = np.arange(5) == found["exp_concrete_codes"][..., None]
+    np.testing.assert_array_equal(np.exp(found["exp_concrete"]), right)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [4, 7, 10])
+def test_one_hots_in_int8_are_one_hot(tmp_path, classes):
+    """As above, with choices behind the inputs themselves."""
+    keras.utils.set_random_seed(classes)
+    inputs = keras.Input([20], name="x")
+    logits = keras.layers.Reshape([4, classes])(keras.layers.Dense(4 * classes)(inputs))
+    model = keras.Model(inputs, tfc.ConcreteSample(name="z")(logits))
+    path = tfc.export.save_discrete(model, tmp_path / "m")
+    x = np.random.default_rng(0).normal(size=[200, 20]).astype(np.float32)
+    answer = answers(tfc.export.to_litert(path, "int8", x)["serving_default"], x=x)
+    np.testing.assert_array_equal(answer["z"], np.eye(classes)[answer["z_codes"]])
+
+
+def test_a_quantizer_that_ends_its_process(tmp_path, monkeypatch):
+    """It takes nothing else with it, and the reason names the output."""
+    path = tfc.export.save_discrete(functional(), tmp_path / "m")
+    dying = "import os, sys\nprint('error: it is too much', file=sys.stderr, flush=True)\n"
+    (tmp_path / "sitecustomize.py").write_text(f"{dying}os.kill(os.getpid(), 9)\n")
+    monkeypatch.syspath_prepend(tmp_path)  # which the process has its own from
+    x = np.zeros([4, FEATURES], np.float32)
+    reason = tfc.export.to_litert(path, "int8", x).skipped["serving_default"]
+    assert "(signal 9)" in reason and "['z_codes']" in reason and "it is too much" in reason
+    with pytest.raises(ConversionError, match="signal 9"):
+        tfc.export.to_litert(path, "int8", x, signatures=["serving_default"])
+
+
+@pytest.mark.slow
 def test_what_is_never_active_in_int8(tmp_path):
-    """Ranges of nothing, and inputs far beyond the others."""
+    """Ranges of nothing, infinite ones, and inputs far beyond the others."""
     inputs = keras.Input([6], name="x")
-    dead = keras.layers.Dense(8, "relu", bias_initializer=lambda *a, **k: -1e3 * tf.ones([8]))
-    hidden = keras.layers.Concatenate()([dead(inputs), keras.layers.Dense(8)(inputs)])
+    never, hidden = dead(8)(inputs), keras.layers.Dense(8)(inputs)
+    log_zero = keras.ops.sigmoid(keras.ops.log(never))
+    hidden = keras.layers.Concatenate()([never, log_zero, hidden])
     model = keras.Model(inputs, tfc.ConcreteSample(name="z")(keras.layers.Dense(3)(hidden)))
     path = tfc.export.save_discrete(model, tmp_path / "m")
     x = np.random.default_rng(0).normal(size=[100, 6]).astype(np.float32)
@@ -249,15 +275,20 @@ def test_what_is_never_active_in_int8(tmp_path):
     assert report["serving_default"].outputs["z_codes"].share < 0.02
 
 
-# Cut sticks are not quantized (the quantizer ends its process, which is reported).
-NOT_IN_INT8 = ("igr_truncated",)
-
-
 @pytest.mark.slow
 def test_codes_of_every_layer_in_int8(tmp_path):
     """Fewer than 2% differ, behind products of 784 and 800 numbers of 8 bits."""
     model = model_with_all_layers()
-    outputs = {name: x for name, x in model.output.items() if name not in NOT_IN_INT8}
+    outputs, hidden = dict(model.output), model.layers[1].output
+
+    def head(classes=CLASSES):
+        flat = keras.layers.Dense(VARIABLES * classes)(hidden)
+        return keras.layers.Reshape([VARIABLES, classes])(flat)
+
+    for layer in ("igr_stick_breaking", "igr_truncated"):
+        name, kept = f"masked_{layer}", keras.ops.greater(head(), 0.0)
+        parameters = [head(CLASSES - 1), head(CLASSES - 1)]
+        outputs[name] = LAYERS[layer](name=name)(parameters, class_mask=kept)
     model = keras.Model(model.input, outputs)
     path = tfc.export.save_discrete(model, tmp_path / "m")
     x = np.random.default_rng(0).random([ROWS, 784], np.float32)
@@ -274,9 +305,7 @@ def test_codes_of_every_layer_in_int8(tmp_path):
 
 # `features` chooses among its inputs, and the others decode as `concrete` does.
 LATENTS = [
-    name
-    for name in LAYERS
-    if "axis" not in name and name not in ("features", "distribution", *NOT_IN_INT8)
+    name for name in LAYERS if "axis" not in name and name not in ("features", "distribution")
 ]
 
 

@@ -3,7 +3,8 @@
 Two kinds. A choice of classes, with all that leads to it from its logits on, and the product
 that makes these: an argmax or a comparison of rounded scores is another one. And what touches
 numbers that 256 steps cannot hold: -inf or -1e9 for "never", beside logits between -5 and 5,
-leaves the logits one step; the interpreter ends the process at the largest of them.
+leaves the logits one step; the interpreter ends the process at the largest of them, and the
+quantizer at an infinite one, whatever stays in float.
 """
 
 import numpy as np
@@ -37,11 +38,34 @@ def float_nodes(calibrated: bytes) -> list[str]:
     Returns:
         Names of output tensors, sorted.
     """
-    model = schema.Model.GetRootAs(calibrated, 0)
     names: set[str] = set()
-    for index in range(model.SubgraphsLength()):
-        names |= _Graph(model, model.Subgraphs(index)).float_nodes()
+    for graph in _graphs(calibrated):
+        names |= graph.float_nodes()
     return sorted(names)
+
+
+def without_far_ranges(calibrated: bytes) -> bytes:
+    """The model, with small ranges in place of those that only `float_nodes` touch.
+
+    The quantizer makes a step of every range before it looks at what stays in float, and
+    ends its process where the step is infinite: exp(1e30), in the logarithm of a stick that
+    a mask or a `precision` leaves out, is.
+
+    Args:
+        calibrated: As in `float_nodes`.
+
+    Returns:
+        bytes of the same length.
+    """
+    content = bytearray(calibrated)
+    for graph in _graphs(content):
+        graph.replace_far_ranges()
+    return bytes(content)
+
+
+def _graphs(content):
+    model = schema.Model.GetRootAs(content, 0)
+    return [_Graph(model, model.Subgraphs(i)) for i in range(model.SubgraphsLength())]
 
 
 class _Graph:
@@ -77,6 +101,14 @@ class _Graph:
             if decides or makes_scores or any(self._is_far[i] for i in floats.union(outputs)):
                 found |= {self._tensors[output].Name().decode() for output in outputs}
         return found
+
+    def replace_far_ranges(self):
+        """In the bytes of the model, which the arrays are views of."""
+        for tensor, is_far in zip(self._tensors, self._is_far, strict=True):
+            ranges = tensor.Quantization()
+            if is_far and ranges is not None and ranges.MinLength():
+                ranges.MinAsNumpy()[:] = -1.0
+                ranges.MaxAsNumpy()[:] = 1.0
 
 
 def _op_name(code):

@@ -1,6 +1,6 @@
 """An int8 LiteRT model, made and tried in a process of its own.
 
-The quantizer and the interpreter end their process at numbers that are too far apart.
+The quantizer and the interpreter may end their process, at numbers that are too far apart.
 `python -m tfconcrete.export.int8_worker <SavedModel> <signature> <inputs.npz> <model>`
 writes the model, if they did not.
 """
@@ -10,8 +10,10 @@ import sys
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.lite.python.convert import mlir_quantize
+from tensorflow.lite.python.optimize.calibrator import Calibrator, add_intermediate_tensors
 
-from tfconcrete.export.float_nodes import float_nodes
+from tfconcrete.export.float_nodes import float_nodes, without_far_ranges
 
 _ROWS = 32  # of a step of the calibration
 
@@ -40,26 +42,16 @@ def quantized(path, signature, inputs):
         for start in range(0, rows, _ROWS):
             yield signature, {name: x[start : start + _ROWS] for name, x in inputs.items()}
 
-    def int8_converter():
-        converter = new_converter(path, signature)
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = steps
-        converter.target_spec.supported_ops += [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
-        return converter
-
-    options = tf.lite.experimental.QuantizationDebugOptions()
-    try:
-        debugger = tf.lite.experimental.QuantizationDebugger(
-            converter=int8_converter(), debug_options=options
-        )
-    except ValueError as error:
-        if "debug mode" not in str(error):
-            raise
-        return int8_converter().convert()  # it has nothing to quantize
-    options.denylisted_nodes = float_nodes(debugger.calibrated_model)
-    # Of its two outputs the indices are no node that could be named.
-    options.denylisted_ops = ["TOPK_V2"]
-    return debugger.get_nondebug_quantized_model()
+    # TensorFlow's `QuantizationDebugger` does the same, after a first turn in which nothing
+    # stays in float.
+    content = add_intermediate_tensors(new_converter(path, signature).convert())
+    calibrated = bytes(Calibrator(content).calibrate(steps))
+    return mlir_quantize(
+        without_far_ranges(calibrated),
+        denylisted_nodes=float_nodes(calibrated),
+        # Of its two outputs the indices are no node that could be named.
+        denylisted_ops=["TOPK_V2"],
+    )
 
 
 def main():

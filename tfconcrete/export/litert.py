@@ -120,9 +120,8 @@ def _quantized(source, signature):
     names = source.functions[signature].structured_outputs
     codes = sorted(name for name in names if name.endswith("codes"))
     raise ConversionError(
-        f"TensorFlow's quantizer ended its process (signal {-done.returncode}): numbers behind "
-        f"one of the outputs {codes} are too far apart for int8 (an `IGRSample` on sticks with "
-        'a mask or a `precision` has such). Convert with quantize="float16"'
+        f"TensorFlow's quantizer ended its process (signal {-done.returncode}) on its way to the "
+        f'outputs {codes}; the last it said: {_said(said)}. Convert with quantize="float16"'
     )
 
 
