@@ -37,7 +37,17 @@ def gumbel(shape: ShapeLike, seed: Seed = None) -> tf.Tensor:
 
 def log_exponential(shape, seed=None):
     """log E with E standard exponential: minus a Gumbel, one pass cheaper to subtract."""
-    return tf.math.log(exponential(shape, seed))
+    sizes = tf.get_static_value(tf.convert_to_tensor(shape, tf.int32))
+    size = 1 if sizes is None else math.prod(sizes.tolist())
+    if isinstance(seed, RowSeeds) or size % 4:
+        return tf.math.log(exponential(shape, seed))
+    return tf.reshape(_log_exponential_blocks(size // 4, seed), sizes)
+
+
+def _log_exponential_blocks(num_blocks, seed):
+    """`log_exponential([num_blocks, 4], seed)`, where XLA on CPU computes a block once."""
+    note_law("gumbel")
+    return tf.math.log(_exponential_of(random_blocks(num_blocks, as_seed(seed))))
 
 
 def exponential(shape, seed=None):
@@ -80,9 +90,7 @@ def add_gumbel(logits, seed=None):
     if by_row or math.prod(size for size in sizes if size is not None) % 4:
         return logits - tf.cast(log_exponential(tf.shape(logits), seed), logits.dtype)
     rows = tf.reshape(logits, [-1, 4])
-    note_law("gumbel")
-    noise = _exponential_of(random_blocks(tf.shape(rows)[0], as_seed(seed)))
-    perturbed = rows - tf.cast(tf.math.log(noise), logits.dtype)
+    perturbed = rows - tf.cast(_log_exponential_blocks(tf.shape(rows)[0], seed), logits.dtype)
     return tf.ensure_shape(tf.reshape(perturbed, tf.shape(logits)), logits.shape)
 
 
