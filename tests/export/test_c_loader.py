@@ -52,6 +52,36 @@ def test_the_same_codes_but_for_ties_of_half_precision(tmp_path, policy):
         assert answers[str(batch)]["z"].dtype == np.float32
 
 
+def test_logits_that_are_no_numbers(tmp_path):
+    """What a graph optimizer or a kernel makes of NaN is seen in the served graph alone."""
+    inputs = keras.Input([2, 4], name="logits")
+    outputs = (
+        tfc.ConcreteSample(name="z")(inputs),
+        tfc.ConcreteSample(name="masked")(
+            inputs, class_mask=tf.constant([True, True, True, False])
+        ),
+    )
+    path = tfc.export.save_discrete(keras.Model(inputs, outputs), tmp_path / "model")
+    nan, inf = np.nan, np.inf
+    logits = np.array(
+        [
+            [[0, 1, nan, 2], [0, 1, 2, nan]],
+            [[-inf, inf, 3, -inf], [-inf, -inf, -inf, -inf]],
+            [[nan, nan, nan, nan], [inf, inf, 0, inf]],
+        ],
+        np.float32,
+    )
+    request = {"odd": ("serving_default", {"logits": logits})}
+    answer = run_separately(path, request)["odd"]
+    np.testing.assert_array_equal(answer["z_codes"], [[-1, -1], [1, 0], [-1, 0]])
+    np.testing.assert_array_equal(answer["masked_codes"], [[-1, 2], [1, 0], [-1, 0]])
+    for name, kept in (("z", 4), ("masked", 3)):
+        codes, states = answer[f"{name}_codes"], answer[name][..., :kept]
+        assert np.isnan(states[codes == -1]).all()
+        np.testing.assert_array_equal(states[codes >= 0], np.eye(kept)[codes[codes >= 0]])
+    assert not answer["masked"][..., 3].any()
+
+
 @pytest.mark.parametrize("latent", [None, tfc.layers.SubsetSample(2, name="z")])
 def test_every_signature_of_a_vae(tmp_path, latent):
     model = vae(latent)

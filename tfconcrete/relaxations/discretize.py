@@ -41,7 +41,7 @@ def discretize(x: TensorLike, axis: int = -1) -> tf.Tensor:
     """
     x = tf.stop_gradient(tf.convert_to_tensor(x))
     index, first = _first_largest(x, axis)
-    return _hot_or_nan(index, first, _has_no_nan(x, axis, keepdims=True), x.dtype)
+    return _hot_or_nan(index, first, _has_no_nan(x, axis), x.dtype)
 
 
 def _first_largest(x, axis):
@@ -58,13 +58,18 @@ def _first_largest(x, axis):
     return index, tf.reduce_min(candidates, axis=axis, keepdims=True)
 
 
-def _has_no_nan(x, axis, keepdims=False):
-    """Whether a row is free of NaN.
+def _sum_with_nan(x, axis, keepdims=False):
+    """A finite number for each row, or NaN where the row has one.
 
-    By a sum, which nothing drops a NaN from: a maximum does under XLA on CPU. The cut keeps
+    A sum, which nothing drops a NaN from: a maximum does under XLA on CPU. The cut keeps
     infinities of both signs apart from it. (Any of `x != x` takes twice the time.)
     """
-    total = tf.reduce_sum(clip(x, -1.0, 1.0), axis=axis, keepdims=keepdims)
+    return tf.reduce_sum(clip(x, -1.0, 1.0), axis=axis, keepdims=keepdims)
+
+
+def _has_no_nan(x, axis):
+    """Whether a row is free of NaN, size 1 along `axis`."""
+    total = _sum_with_nan(x, axis, keepdims=True)
     return tf.equal(total, total)
 
 
@@ -142,12 +147,13 @@ def argmax_and_codes(x, axis=-1, class_mask=None):
     check_axis(axis, x.shape.rank)
     if class_mask is not None:
         return _masked_argmax_and_codes(x, axis, broadcast_mask(class_mask, x, axis))
-    has_no_nan = _has_no_nan(x, axis)
+    # A sum's difference to itself is 0, or NaN in a row with one: to add it to a one-hot takes
+    # about half the time of a choice between the one-hot and a row of NaN.
+    total = _sum_with_nan(x, axis)
     largest = tf.argmax(x, axis=axis, output_type=tf.int64)
-    found = tf.where(has_no_nan, tf.cast(largest, tf.int32), -1)
-    hot = tf.cast(_whole_index(x, axis) == tf.expand_dims(largest, axis), x.dtype)
-    nan = tf.constant(math.nan, x.dtype)
-    return tf.where(tf.expand_dims(has_no_nan, axis), hot, nan), found
+    found = tf.where(tf.equal(total, total), largest, tf.constant(-1, tf.int64))
+    hot = tf.cast(_whole_index(x, axis) == tf.expand_dims(found, axis), x.dtype)
+    return hot + tf.expand_dims(total - total, axis), tf.cast(found, tf.int32)
 
 
 def _masked_argmax_and_codes(x, axis, mask):
@@ -159,7 +165,7 @@ def _masked_argmax_and_codes(x, axis, mask):
     index, past = _class_index(x, axis), tf.cast(_num_classes(x, axis), tf.float32)
     is_top = mask & (filled >= tf.reduce_max(filled, axis=axis, keepdims=True))
     first = tf.reduce_min(tf.where(is_top, index, past), axis=axis, keepdims=True)
-    has_no_nan = _has_no_nan(kept, axis, keepdims=True)
+    has_no_nan = _has_no_nan(kept, axis)
     hot = zero_masked(_hot_or_nan(index, first, has_no_nan, x.dtype), mask)
     has_code = has_no_nan & tf.reduce_any(mask, axis=axis, keepdims=True)
     # Squeezed as floats: int32 is reshaped on the host of a GPU.
