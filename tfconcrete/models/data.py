@@ -108,7 +108,11 @@ def _check_array(array, name, limits):
     array = np.asarray(array)
     if array.dtype.kind not in "fiub":
         return
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if not array.size:
+        return
+    # A NaN or an infinity is the smallest or the largest number: two passes see them.
+    smallest, largest = array.min(), array.max()
+    if not (np.isfinite(smallest) and np.isfinite(largest)):
         bad = ~np.isfinite(array)
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
@@ -116,14 +120,13 @@ def _check_array(array, name, limits):
             f"{name} of shape {tuple(array.shape)} with {int(bad.sum())} others, "
             f"the first at index {first}"
         )
-    if limits is None or not array.size:
+    if limits is None:
         return
     lowest, highest, advice = limits
-    if array.min() < lowest or array.max() > highest:
+    if smallest < lowest or largest > highest:
         raise ValueError(
             f"Invalid value received for argument `{name}`. Expected values from {lowest} to "
-            f"{highest}. {advice}. Received: {name} with values from {array.min()} to "
-            f"{array.max()}"
+            f"{highest}. {advice}. Received: {name} with values from {smallest} to {largest}"
         )
 
 
@@ -173,14 +176,45 @@ def array_batches(x, y=None, sample_weight=None, batch_size=None, shuffle=False)
         return None
     if any(np.dtype(_numpy_dtype(part)).kind not in "fiub" for part in given):
         return None
-    data = tf.data.Dataset.from_tensor_slices(tuple(_as_floatx(part) for part in given))
-    if shuffle and len(x):
-        data = data.shuffle(len(x))
-    return without_autotune(data.batch(batch_size or 32).prefetch(2))
+    batch_size, num = batch_size or 32, len(x)
+    # A batch is one gather or one slice: an example at a time costs as much as a small model.
+    if shuffle and num:
+        arrays = tuple(map(_as_floatx, given))
+        data = tf.data.Dataset.range(num).shuffle(num).batch(batch_size)
+        data = data.map(lambda rows: tuple(tf.gather(array, rows) for array in arrays))
+    else:
+        slices = [_slices(part, batch_size) for part in given]
+        data = tf.data.Dataset.range(0, num, batch_size)
+        data = data.map(lambda start: tuple(take(start) for take in slices))
+    return without_autotune(data.prefetch(2))
 
 
 def _numpy_dtype(array):
     return getattr(array.dtype, "as_numpy_dtype", array.dtype)
+
+
+def _slices(array, size):
+    """Function from a start to a tensor of the next `size` rows.
+
+    Of a NumPy array one slice is copied at a time: one pass over the data is all that
+    `evaluate` needs, and a copy of all of it at once costs a fifth of the pass.
+    """
+    if isinstance(array, tf.Tensor):
+        tensor = _as_floatx(array)
+        return lambda start: tensor[start : start + size]
+    is_float = array.dtype.kind == "f"
+    dtype = np.dtype(keras.config.floatx()) if is_float else array.dtype.newbyteorder("=")
+
+    def take(start):
+        read = tf.numpy_function(
+            lambda start: np.asarray(array[start : start + size], dtype),
+            [start],
+            tf.as_dtype(dtype),
+            stateful=False,
+        )
+        return tf.ensure_shape(read, [None, *array.shape[1:]])
+
+    return take
 
 
 def _as_floatx(array):
