@@ -34,11 +34,12 @@ class Peer:
     """Another framework's process: `make` a step, then `time` it.
 
     Args:
-        name: a key of `PEERS`.
+        name: a key of `PEERS`, or `"tfconcrete"` for this package in another version.
         python: an interpreter that can import it.
+        **environment: variables of the process, beside those of this one.
     """
 
-    def __init__(self, name, python):
+    def __init__(self, name, python, **environment):
         self.name = name
         script = pathlib.Path(__file__).with_name(f"{name}_server.py")
         self._process = subprocess.Popen(
@@ -46,6 +47,7 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, **environment},
             text=True,
         )
         self._read()
