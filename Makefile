@@ -19,6 +19,8 @@ export NO_MKDOCS_2_WARNING := 1
 demo: $(INSTALLED)
 	$(BIN)/python -m keras_examples.discrete_vae --output output
 
+# Two workers with a thread each; the slow tests have TensorFlow's own number of threads.
+test: export TF_NUM_INTRAOP_THREADS ?= 1
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 

@@ -261,7 +261,7 @@ def test_callbacks_on_a_model_of_the_package():
     assert history["discretization_gap"][0] != 0
 
 
-@pytest.mark.parametrize("estimator", ["rloo", "disarm_tree"])
+@pytest.mark.parametrize("estimator", ["rloo", pytest.param("disarm_tree", marks=pytest.mark.slow)])
 def test_score_function_gradients_are_seen(estimator):
     """At the posterior's logits, with the variance that the training loss itself has."""
     encoder = keras.Sequential(

@@ -163,7 +163,7 @@ def test_inside_tfp():
     np.testing.assert_allclose(mixture.log_prob(z), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_score_function_bound(jit_compile):
     """A `monte_carlo_variational_loss`, whose gradient TFP gets from log q."""
     target = KSubset(2, tf.zeros([6]))

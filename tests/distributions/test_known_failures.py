@@ -129,7 +129,7 @@ def test_zero_probs(jit_compile):
     assert np.all(result[0].numpy()[:, 1] == 0.0)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_masked_class_is_never_sampled(jit_compile):
     mask = tf.constant([True, False, True])
     logits = tf.constant([0.0, 1e4, -1.0])  # the masked class would always win

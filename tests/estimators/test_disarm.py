@@ -201,6 +201,7 @@ def test_tree_on_another_axis():
         np.testing.assert_allclose(gradient[n, :, 1], expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_deep_tree_is_the_same_under_xla():
     def step(logits):
         with tf.GradientTape() as tape:

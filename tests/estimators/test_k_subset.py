@@ -19,19 +19,23 @@ FAMILY = {
 }
 LAWS = {"exact": lambda logits, k: Law(logits, k).probs, "gumbel": without_replacement}
 NAMES = pytest.mark.parametrize("name", list(FAMILY))
+# A graph that XLA compiles is one: the other adds little to the quick tests.
+JIT_COMPILE = pytest.mark.parametrize(
+    "jit_compile", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 
 
 @NAMES
-@pytest.mark.parametrize("compiled", [False, True])
-def test_draws_follow_the_law(name, compiled):
+@JIT_COMPILE
+def test_draws_follow_the_law(name, jit_compile):
     logits = np.float32([0.5, -1.0, 0.0, 1.5, 0.2])
     num = 40_000
-    for k in (1, 2, 3):
-        draw = tf.function(
-            lambda x, k=k: FAMILY[name](tf.tile(x[None], [num, 1]), k, seed=3),
-            jit_compile=compiled,
-        )
-        counts = Law(logits, k).counts(draw(logits).numpy())
+    draw = tf.function(
+        lambda x: {k: FAMILY[name](tf.tile(x[None], [num, 1]), k, seed=3) for k in (1, 2, 3)},
+        jit_compile=jit_compile,
+    )
+    for k, draws in draw(logits).items():
+        counts = Law(logits, k).counts(draws.numpy())
         assert scipy.stats.chisquare(counts, num * LAWS[name](logits, k)).pvalue > 1e-5
 
 
@@ -65,7 +69,7 @@ def test_the_gumbel_gradient_is_that_of_the_relaxation(vjp):
 
 
 @NAMES
-@pytest.mark.parametrize("jit_compile", [False, True])
+@JIT_COMPILE
 def test_compiled_equals_eager(name, vjp, jit_compile):
     logits, upstream = (tf.random.stateless_normal([32, 11], [0, i]) for i in (2, 3))
 
@@ -80,7 +84,7 @@ def test_compiled_equals_eager(name, vjp, jit_compile):
 
 
 @NAMES
-@pytest.mark.parametrize("jit_compile", [False, True])
+@JIT_COMPILE
 def test_masked_classes_are_exactly_zero(name, vjp, jit_compile):
     logits = tf.constant(
         [[0.0, NAN, 1.0, INF, 0.3], [-INF, 1e9, NAN, 0.5, NAN], [NAN, INF, -INF, 3.0, 0.0]]
@@ -103,7 +107,7 @@ def test_masked_classes_are_exactly_zero(name, vjp, jit_compile):
 
 
 @NAMES
-@pytest.mark.parametrize("jit_compile", [False, True])
+@JIT_COMPILE
 def test_nan_rows(name, jit_compile):
     logits = tf.constant([[0.0, NAN, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, NAN]])
     mask = tf.constant([[True] * 4, [True] * 4, [True, True, True, False]])

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("only_new_garbage")
+
 
 @pytest.fixture
 def cells(example):

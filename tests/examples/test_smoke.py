@@ -15,7 +15,7 @@ SCRIPTS = sorted(
     path.stem for path in FOLDER.glob("*.py") if 'if __name__ == "__main__"' in path.read_text()
 )
 # Those that take seconds; any other example is among the slow tests.
-QUICK = {"concrete_figures", "custom_training_loop", "masked_choice"}
+QUICK = {"concrete_figures", "masked_choice"}
 # What must be there even if the script forgot to say so.
 FILES = {
     "concrete_figures": ["concrete_figure_2.png", "concrete_figure_3.png"],
@@ -71,8 +71,10 @@ def test_smoke(name, example, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", [["-m", "keras_examples.masked_choice"], [str(FOLDER / "masked_choice.py")]]
+    "command",
+    [["-m", "keras_examples.masked_choice"], [str(FOLDER / "masked_choice.py")]],
 )
+@pytest.mark.slow
 def test_as_a_module_and_as_a_script(command, tmp_path):
     """A script finds its siblings from any folder, whatever is installed."""
     environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "MPLBACKEND": "Agg"}

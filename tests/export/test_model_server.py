@@ -158,6 +158,7 @@ def test_lengths_of_all_kinds_without_batching(tmp_path):
             np.testing.assert_array_equal(answer["z"], model(x))
 
 
+@pytest.mark.slow
 def test_a_second_version_is_swapped_in_under_load(served):
     model, folder, server = served
     x = images(3)

@@ -190,6 +190,7 @@ def test_names_that_nobody_gave_stay(tmp_path):
         assert tuple(map(set, signature(path))) == UNNAMED
 
 
+@pytest.mark.slow
 def test_names_stay_in_another_process(tmp_path):
     code = (
         "import keras, tfconcrete as tfc; from tests.export.test_names import unnamed;"

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import tfconcrete as tfc
+from tests.grids import grid
 from tfconcrete.export.c_loader import run_separately
 from tfconcrete.export.margins import Margins
 
@@ -113,7 +114,10 @@ RUNTIMES = {
 }
 
 
-@pytest.fixture(scope="module", params=RUNTIMES)
+# The quick tests convert in `test_conversion.py`.
+@pytest.fixture(
+    scope="module", params=grid(RUNTIMES, quick=lambda name: name not in ("onnx", "litert"))
+)
 def answer(request, exported, tmp_path_factory):
     path, x, _, _ = exported
     return RUNTIMES[request.param](path, x, tmp_path_factory.mktemp(request.param))

@@ -117,6 +117,8 @@ TABLE = [
 ]
 MASKED = [c for c in TABLE if c.has_mask]
 WITH_AXIS = [c for c in MASKED if not c.is_binary]
+# Of those that have their computation in common, one is compiled by XLA in the quick tests.
+COMPILED = ("concrete", "bin_concrete_hard", "gapped", "igr", "subset_gumbel")
 
 
 def _parametrized(cases):
@@ -126,3 +128,6 @@ def _parametrized(cases):
 any_layer = _parametrized(TABLE)
 masked_layer = _parametrized(MASKED)
 axis_layer = _parametrized(WITH_AXIS)
+compiled_layer = _parametrized(
+    [pytest.param(c, marks=() if c.name in COMPILED else pytest.mark.slow) for c in TABLE]
+)

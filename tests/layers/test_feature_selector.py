@@ -120,6 +120,7 @@ def test_dtypes_gradients_and_xla(policy):
     assert np.all(np.isfinite(tf.cast(layer(unselected), tf.float32)))
 
 
+@pytest.mark.slow
 def test_finds_the_features_that_matter():
     rng = np.random.default_rng(0)
     x = rng.normal(size=[2_000, 12]).astype(np.float32)

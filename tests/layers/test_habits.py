@@ -21,10 +21,10 @@ def test_summary_shows_the_temperature():
     assert model.get_layer("z").temperature.numpy() == np.float32(0.1)
 
 
-def test_sequential(any_layer):
-    if any_layer.is_igr or any_layer.name == "distribution_one_hot":
+def test_sequential(compiled_layer):
+    if compiled_layer.is_igr or compiled_layer.name == "distribution_one_hot":
         pytest.skip("takes two inputs, or has no gradient")
-    model = keras.Sequential([keras.layers.Dense(4), any_layer.make(seed=0)])
+    model = keras.Sequential([keras.layers.Dense(4), compiled_layer.make(seed=0)])
     model.compile("sgd", "mse")
     x, y = np.ones([8, 3], "float32"), np.ones([8, 4], "float32")
     history = model.fit(x, y, sample_weight=np.linspace(0, 1, 8), verbose=0)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfconcrete as tfc
+from tests.grids import grid
 
 TIME, CLASSES = 4, 3
 
@@ -77,8 +78,10 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(
+    ("maker", "jit_compile"),
+    grid(MAKERS, [False, True], quick=lambda maker, jit: not jit or maker == "rnn"),
+)
 def test_a_schedule_advances_once_a_batch(maker, jit_compile):
     layer, sampler = MAKERS[maker]()
     inputs = keras.Input([TIME, CLASSES])

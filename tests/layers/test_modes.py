@@ -10,6 +10,8 @@ import tensorflow as tf
 
 import tfconcrete as tfc
 
+# Whoever changes a mode collects garbage first.
+pytestmark = pytest.mark.usefixtures("only_new_garbage")
 X = np.array([[0.0, 1.0, 2.0], [3.0, 1.0, 0.0]], np.float32)
 
 

@@ -96,6 +96,7 @@ def test_a_schedule_advances_once_for_each_sequence():
         np.testing.assert_allclose(rnn.cell.sampler.temperature, schedule(step), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_fit_compiled_and_restored(tmp_path):
     x, tokens = keras.Input([TIME, FEATURES]), make_rnn()
     sample = tokens(x)

@@ -7,6 +7,7 @@ import scipy.stats
 import tensorflow as tf
 
 import tfconcrete as tfc
+from tests.grids import grid
 from tests.subsets import Law
 
 SubsetSample = tfc.layers.SubsetSample
@@ -58,7 +59,10 @@ def test_codes_have_the_largest_logit_first():
     assert variable.variable_shape((None, 2, 6)) == (None, 2)
 
 
-@kinds
+@pytest.mark.parametrize(
+    ("estimator", "hard"),
+    grid(["exact", "gumbel"], [True, False], quick=lambda name, hard: hard == (name == "exact")),
+)
 def test_training_samples(estimator, hard):
     layer = SubsetSample(2, 0.7, estimator=estimator, hard=hard, seed=3)
     run = tf.function(lambda x: layer(x, training=True), jit_compile=True)
@@ -124,8 +128,14 @@ def test_fewer_kept_classes_than_k(estimator, hard):
     )
 
 
-@kinds
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("estimator", "hard", "compiled"),
+    [
+        *((*kind, False) for kind in KINDS),
+        (*KINDS[0], True),
+        *(pytest.param(*kind, True, marks=pytest.mark.slow) for kind in KINDS[1:]),
+    ],
+)
 def test_nan_rows(estimator, hard, compiled):
     logits = LOGITS.copy()
     logits[1, 2] = NAN
@@ -159,28 +169,28 @@ def test_axis():
     np.testing.assert_allclose(layer.entropy(logits), across.entropy(turned), rtol=1e-5)
 
 
-def test_training_a_model(tmp_path):
-    """The classes that carry the target are found, by both estimators."""
+@pytest.mark.parametrize("estimator", ["exact", pytest.param("gumbel", marks=pytest.mark.slow)])
+def test_training_a_model(estimator):
+    """The classes that carry the target are found."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=[512, 8]).astype(np.float32)
     y = x[:, [1, 4, 6]].sum(-1, keepdims=True)
-    for estimator in ("exact", "gumbel"):
-        keras.utils.set_random_seed(0)
-        inputs = keras.Input([8])
-        ones = keras.layers.Lambda(lambda x: x * 0.0 + 1.0, output_shape=(8,))(inputs)
-        logits = keras.layers.EinsumDense("bi,i->bi", (8,), kernel_initializer="zeros")(ones)
-        z = SubsetSample(
-            3, tfc.schedules.ExponentialAnnealing(2.0, 0.2, 0.02), estimator, seed=0, name="z"
-        )(logits)
-        total = keras.layers.Lambda(
-            lambda pair: tf.reduce_sum(pair[0] * pair[1], -1, keepdims=True), output_shape=(1,)
-        )([inputs, z])
-        model = keras.Model(inputs, total)
-        model.compile(keras.optimizers.Adam(0.05), "mse", jit_compile=True)
-        model.fit(x, y, batch_size=64, epochs=30, verbose=0)
-        assert model.evaluate(x, y, verbose=0) == 0.0
-        chosen = keras.Model(inputs, z)(x[:1])
-        np.testing.assert_array_equal(np.flatnonzero(chosen[0]), [1, 4, 6])
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input([8])
+    ones = keras.layers.Lambda(lambda x: x * 0.0 + 1.0, output_shape=(8,))(inputs)
+    logits = keras.layers.EinsumDense("bi,i->bi", (8,), kernel_initializer="zeros")(ones)
+    z = SubsetSample(
+        3, tfc.schedules.ExponentialAnnealing(2.0, 0.2, 0.02), estimator, seed=0, name="z"
+    )(logits)
+    total = keras.layers.Lambda(
+        lambda pair: tf.reduce_sum(pair[0] * pair[1], -1, keepdims=True), output_shape=(1,)
+    )([inputs, z])
+    model = keras.Model(inputs, total)
+    model.compile(keras.optimizers.Adam(0.05), "mse", jit_compile=True)
+    model.fit(x, y, batch_size=64, epochs=30, verbose=0)
+    assert model.evaluate(x, y, verbose=0) == 0.0
+    chosen = keras.Model(inputs, z)(x[:1])
+    np.testing.assert_array_equal(np.flatnonzero(chosen[0]), [1, 4, 6])
 
 
 def test_keras_files(tmp_path):

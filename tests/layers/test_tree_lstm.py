@@ -120,7 +120,7 @@ def shrinking_tree(tree, leaves):
     return hidden[0]
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gradients_are_those_of_the_shrinking_form(jit_compile):
     tree = make_tree(Noiseless(0.7), query_scale=3.0)
     x, mask = make_inputs()
@@ -165,7 +165,7 @@ def test_only_pairs_that_exist_are_merged(name):
     assert root.shape == (240, 5)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_merge_draws_noise_of_its_own(jit_compile):
     """With equal scores a choice says nothing about the next one, nor the next call's."""
     tree = make_tree(query_scale=0.0)
@@ -200,10 +200,10 @@ def test_compiled_draws_are_those_of_eager_mode():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(x, marks=() if x == "gumbel_rao" else pytest.mark.slow) for x in ESTIMATORS],
+    ("name", "widths"),
+    [("stgs", [5]), *(pytest.param(x, [5, 8], marks=pytest.mark.slow) for x in ESTIMATORS)],
 )
-def test_every_estimator_trains_compiled(name):
+def test_every_estimator_trains_compiled(name, widths):
     """A step under XLA, with an unknown length at tracing time, moves every weight."""
     keras.utils.set_random_seed(0)
     tokens = keras.Input([None], dtype="int32")
@@ -215,7 +215,7 @@ def test_every_estimator_trains_compiled(name):
     model.compile(keras.optimizers.SGD(1.0), loss, jit_compile=True)
     before = [w.numpy() for w in model.trainable_variables]
     rng = np.random.default_rng(0)
-    for width in (5, 8):
+    for width in widths:
         x = rng.integers(1, 9, size=[16, width])
         x[:8, 3:] = 0
         history = model.fit(x, rng.integers(3, size=16), batch_size=16, verbose=0).history

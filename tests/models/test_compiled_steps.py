@@ -64,13 +64,20 @@ def step_by_step():
     return train
 
 
-@pytest.mark.parametrize("held", [2**26, 20 * PIXELS * 4])
+# A ragged end, other sizes between, and fewer steps than an execution has.
+RAGGED, MIXED, FEW = (8, 8, 8, 8, 8, 3), (8, 8, 5, 5, 8, 5), (8,)
+ALL_HELD, SOME_HELD = 2**26, 20 * PIXELS * 4
+
+
 @pytest.mark.parametrize(
-    "sizes",
+    ("sizes", "held"),
     [
-        (8, 8, 8, 8, 8, 3),  # a ragged end
-        (8, 8, 5, 5, 8, 5),  # other sizes between
-        (8,),  # fewer than an execution has
+        (MIXED, SOME_HELD),
+        pytest.param(FEW, ALL_HELD, marks=pytest.mark.slow),
+        pytest.param(RAGGED, ALL_HELD, marks=pytest.mark.slow),
+        pytest.param(RAGGED, SOME_HELD, marks=pytest.mark.slow),
+        pytest.param(MIXED, ALL_HELD, marks=pytest.mark.slow),
+        pytest.param(FEW, SOME_HELD, marks=pytest.mark.slow),
     ],
 )
 def test_the_same_weights_and_logs(sizes, held, step_by_step, monkeypatch):
@@ -123,7 +130,7 @@ def test_a_network_that_knows_its_input_by_the_data_alone():
     decoder = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(PIXELS)])
     model = tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample(seed=0))
     model.compile("adam", jit_compile=True, steps_per_execution=3)
-    model.fit(X, batch_size=8, verbose=0)
+    model.fit(X, batch_size=8, verbose=0)  # the last batch is smaller
     assert int(model.optimizer.iterations) == 6
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from scipy.special import log_softmax, logsumexp
 
 import tfconcrete as tfc
+from tests.grids import grid
 from tests.models.enumeration import (
     CATEGORICAL_STATES,
     PIXELS,
@@ -40,7 +41,7 @@ def concrete():
     return model, states
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", grid(KINDS, quick=lambda kind: kind not in ("binary", "igr")))
 def test_log_likelihood_is_the_exact_one(kind):
     model, states = make_model(KINDS[kind]())
     found = model.log_likelihood(X, num_samples=50_000, chunk=1_000, seed=0, verbose=0)
@@ -48,6 +49,7 @@ def test_log_likelihood_is_the_exact_one(kind):
     np.testing.assert_allclose(found, exact_log_likelihood(model, states, X), atol=0.03)
 
 
+@pytest.mark.slow
 def test_the_bound_grows_with_m_and_stays_below(concrete):
     """Averages over repeats: each step up is at least 4 standard errors of the difference."""
     model, states = concrete

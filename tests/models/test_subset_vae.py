@@ -30,7 +30,9 @@ def make(estimator="exact", hard=True, **kwargs):
     return tfc.models.DiscreteVAE(encoder, decoder, latent, **kwargs)
 
 
-@pytest.mark.parametrize("prior_logits", [None, np.linspace(-1, 1, CLASSES)])
+@pytest.mark.parametrize(
+    "prior_logits", [pytest.param(None, marks=pytest.mark.slow), np.linspace(-1, 1, CLASSES)]
+)
 def test_likelihood_is_enumeration(prior_logits):
     model, x = make(prior_logits=prior_logits), make_data(3)
     law = Law(np.zeros(CLASSES) if prior_logits is None else prior_logits, K)
@@ -59,13 +61,18 @@ def test_the_kl_is_exact():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "hard", "kl", "num_samples"),
-    [("exact", True, "auto", 1), ("gumbel", True, "mass", 2), ("exact", False, "mass", 1)],
+    ("estimator", "hard", "kl", "num_samples", "jit_compile"),
+    [
+        ("exact", True, "auto", 1, False),
+        pytest.param("exact", True, "auto", 1, True, marks=pytest.mark.slow),
+        pytest.param("gumbel", True, "mass", 2, True, marks=pytest.mark.slow),
+        pytest.param("exact", False, "mass", 1, True, marks=pytest.mark.slow),
+    ],
 )
-def test_training_and_codes(estimator, hard, kl, num_samples, tmp_path):
+def test_training_and_codes(estimator, hard, kl, num_samples, jit_compile, tmp_path):
     model = make(estimator, hard, kl=kl, num_samples=num_samples)
     x = make_data(64)
-    model.compile(keras.optimizers.Adam(0.05), jit_compile=True)
+    model.compile(keras.optimizers.Adam(0.05), jit_compile=jit_compile)
     losses = model.fit(x, batch_size=32, epochs=20, verbose=0).history["loss"]
     assert losses[-1] < losses[0] - 0.3
     codes = model.encode(x)

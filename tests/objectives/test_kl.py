@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
-from scipy.integrate import quad
+from scipy.integrate import quad, trapezoid
 from scipy.special import expit, gammaln, log_softmax, logsumexp, softmax
 
 import tfconcrete as tfc
@@ -110,7 +110,7 @@ def test_equation_20_is_a_lower_bound_of_the_relaxed_model():
     log_likelihood = x * outputs - np.logaddexp(0, outputs)
 
     def integral(values):
-        return np.trapezoid(values, y)
+        return trapezoid(values, y)
 
     prior = scipy.stats.logistic(prior_logit / prior_temperature, 1 / prior_temperature)
     evidence = np.log(integral(np.exp(log_likelihood) * prior.pdf(y)))

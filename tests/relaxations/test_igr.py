@@ -6,6 +6,7 @@ import scipy.special
 import tensorflow as tf
 
 import tfconcrete as tfc
+from tests.grids import grid
 
 R = tfc.relaxations
 NAN, INF = float("nan"), float("inf")
@@ -47,6 +48,13 @@ def make(request):
 @pytest.fixture(params=MODES)
 def mode(request):
     return MODES[request.param]
+
+
+every_map_in_every_mode = pytest.mark.parametrize(
+    ("make", "mode"),
+    grid(MAPS, MODES, quick=lambda m, mode: mode == "eager" or m in ("softmax++", "truncated")),
+    indirect=True,
+)
 
 
 # The map
@@ -163,6 +171,7 @@ def test_shapes_that_do_not_broadcast():
 BAD = [NAN, INF, -INF, 3e38, -3e38]
 
 
+@every_map_in_every_mode
 def test_a_masked_class_has_no_part(make, mode):
     """Whatever its parameters: zero sample, zero gradient, finite others."""
     transform, options = make(3)
@@ -189,6 +198,7 @@ def test_a_masked_class_has_no_part(make, mode):
         assert np.all(gradient[:, ~mask[:, :-1]] == 0)
 
 
+@every_map_in_every_mode
 def test_a_kept_nan_is_a_nan_row(make, mode):
     transform, options = make(3)
     mask = np.array([True, True, False, True])
@@ -219,8 +229,8 @@ def test_probs_of_bad_parameters(mode):
 
 @pytest.mark.parametrize(
     "mode, dtype",
-    [("eager", d) for d in (tf.float64, tf.float16, tf.bfloat16)]
-    + [(mode, tf.float32) for mode in MODES],
+    [("eager", d) for d in (tf.float64, tf.float16, tf.bfloat16, tf.float32)]
+    + [("xla", tf.float32), pytest.param("graph", tf.float32, marks=pytest.mark.slow)],
     ids=str,
 )
 def test_numbers_far_out(make, mode, dtype):

@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
+from tests.grids import grid
 from tests.subsets import Law, subsets
 from tfconcrete import relaxations as r
 
@@ -52,7 +53,7 @@ def enumerated(logits, k, upstream, other):
     }
 
 
-@pytest.mark.parametrize("n", [2, 5, 12])
+@pytest.mark.parametrize("n", [2, 5, pytest.param(12, marks=pytest.mark.slow)])
 def test_enumeration(n):
     """All k, logits of three scales, both dtypes."""
     rng = np.random.default_rng(n)
@@ -130,7 +131,9 @@ def test_many_classes_against_the_recursion(n, k, scale):
     np.testing.assert_allclose(single, expected, rtol=2e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", grid(["float16", "bfloat16", "float32", "float64"], quick=lambda d: d == "float32")
+)
 def test_ten_thousand_classes_and_logits_of_1e4(dtype):
     rng = np.random.default_rng(0)
     n, k = 10_000, 100
@@ -161,7 +164,7 @@ def test_ten_thousand_classes_and_logits_of_1e4(dtype):
     np.testing.assert_array_equal(draws.sum(-1), k)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", grid(MODES, quick=lambda mode: mode != "xla"))
 def test_masks_are_as_if_the_class_were_not_there(mode):
     rng = np.random.default_rng(1)
     logits, upstream, other = (rng.normal(0, 1.5, [4, 6]) for _ in range(3))

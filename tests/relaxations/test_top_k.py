@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.grids import grid
 from tfconcrete import noise
 from tfconcrete import relaxations as r
 from tfconcrete.relaxations import successive_softmax
@@ -51,8 +52,14 @@ def reference(x, k, mask):
     return found, hot
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("mode", "dtype"),
+    grid(
+        MODES,
+        ["float16", "bfloat16", "float32", "float64"],
+        quick=lambda mode, dtype: mode == "eager" or dtype == "float32",
+    ),
+)
 def test_the_rule(mode, dtype):
     x = tf.cast(ROWS, dtype)
     plain = tf.cast(x, tf.float64).numpy()
@@ -94,7 +101,7 @@ def transcription(keys, k, temperature):
     return result
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", grid(MODES, quick=lambda mode: mode != "graph"))
 @pytest.mark.parametrize(("k", "temperature"), [(1, 0.5), (2, 0.3), (5, 1.0), (8, 3.0)])
 def test_relaxation_and_gradient_are_the_papers(mode, k, temperature):
     rng = np.random.default_rng(0)
