@@ -177,44 +177,21 @@ def array_batches(x, y=None, sample_weight=None, batch_size=None, shuffle=False)
     if any(np.dtype(_numpy_dtype(part)).kind not in "fiub" for part in given):
         return None
     batch_size, num = batch_size or 32, len(x)
+    arrays = tuple(map(_as_floatx, given))
     # A batch is one gather or one slice: an example at a time costs as much as a small model.
+    # (Rows read from NumPy by `tf.numpy_function` would spare a copy of all, but TensorFlow
+    # never lets go of such a function, nor of the array behind it.)
     if shuffle and num:
-        arrays = tuple(map(_as_floatx, given))
         data = tf.data.Dataset.range(num).shuffle(num).batch(batch_size)
         data = data.map(lambda rows: tuple(tf.gather(array, rows) for array in arrays))
     else:
-        slices = [_slices(part, batch_size) for part in given]
         data = tf.data.Dataset.range(0, num, batch_size)
-        data = data.map(lambda start: tuple(take(start) for take in slices))
+        data = data.map(lambda i: tuple(array[i : i + batch_size] for array in arrays))
     return without_autotune(data.prefetch(2))
 
 
 def _numpy_dtype(array):
     return getattr(array.dtype, "as_numpy_dtype", array.dtype)
-
-
-def _slices(array, size):
-    """Function from a start to a tensor of the next `size` rows.
-
-    Of a NumPy array one slice is copied at a time: one pass over the data is all that
-    `evaluate` needs, and a copy of all of it at once costs a fifth of the pass.
-    """
-    if isinstance(array, tf.Tensor):
-        tensor = _as_floatx(array)
-        return lambda start: tensor[start : start + size]
-    is_float = array.dtype.kind == "f"
-    dtype = np.dtype(keras.config.floatx()) if is_float else array.dtype.newbyteorder("=")
-
-    def take(start):
-        read = tf.numpy_function(
-            lambda start: np.asarray(array[start : start + size], dtype),
-            [start],
-            tf.as_dtype(dtype),
-            stateful=False,
-        )
-        return tf.ensure_shape(read, [None, *array.shape[1:]])
-
-    return take
 
 
 def _as_floatx(array):
