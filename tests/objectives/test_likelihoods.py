@@ -8,7 +8,6 @@ import scipy.stats
 import tensorflow as tf
 
 import tfconcrete as tfc
-from tfconcrete.objectives.likelihoods import sum_softplus
 
 o = tfc.objectives
 RNG = np.random.default_rng(0)
@@ -24,22 +23,56 @@ def test_bernoulli_log_prob_keeps_the_sample_dimension():
 
 @pytest.mark.parametrize("shape", [(3, 16), (3, 2, 8), (3, 7)])
 def test_sharing_logarithms_changes_neither_value_nor_gradient(shape):
-    logits = tf.constant(RNG.normal(0, 30, shape), tf.float64)
+    logits = RNG.normal(0, 30, shape)
+    logits[:, ..., 0] = 0.0
+    logits, x = tf.constant(logits), tf.constant(RNG.random(shape))
     with tf.GradientTape() as tape:
-        tape.watch(logits)
-        value = sum_softplus(logits, len(shape) - 1)
+        tape.watch([logits, x])
+        value = o.Bernoulli().log_prob(x, logits)
         scaled = value * tf.constant([1.0, 2.0, 3.0], tf.float64)
-    expected = np.logaddexp(0, logits).reshape(3, -1).sum(1)
+    expected = (x * logits - np.logaddexp(0, logits)).numpy().reshape(3, -1).sum(1)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     weights = np.array([1.0, 2.0, 3.0]).reshape(-1, *[1] * (len(shape) - 1))
-    expected = weights * scipy.special.expit(logits.numpy())
-    np.testing.assert_allclose(tape.gradient(scaled, logits), expected, rtol=1e-12)
+    to_logits, to_x = tape.gradient(scaled, [logits, x])
+    expected = weights * (x - scipy.special.expit(logits.numpy()))
+    np.testing.assert_allclose(to_logits, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(to_x, weights * logits, rtol=1e-12)
 
 
-def test_shared_logarithms_are_exact_in_float32_too():
-    logits = RNG.normal(0, 5, [50, 784])
-    found = sum_softplus(tf.constant(logits, tf.float32), 1)
-    np.testing.assert_allclose(found, np.logaddexp(0, logits).sum(1), rtol=2e-6)
+@pytest.mark.parametrize("size", [784, 785])
+def test_sure_pixels_cost_the_others_no_digits(size):
+    """Half of the logits are far out, on the side of their pixel: they count nothing."""
+    x = RNG.integers(0, 2, [20, size])
+    far = RNG.random(x.shape) < 0.5
+    sure = (2 * x - 1) * 10.0 ** RNG.uniform(3, 8, x.shape)
+    logits = np.where(far, sure, RNG.normal(0, 5, x.shape)).astype(np.float32)
+    expected = -np.logaddexp(0, (1 - 2 * x) * logits.astype(np.float64)).sum(1)
+    found = o.Bernoulli().log_prob(x.astype(np.float32), logits)
+    np.testing.assert_allclose(found, expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("size", [8, 3])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_infinite_logits_act_as_very_large_ones(sign, size, compiled):
+    """On the right side the pixel is sure, on the wrong one it costs 1e30; a NaN stays."""
+    logits = np.zeros([4, size], np.float32)
+    logits[:3, 0], logits[3, 0] = sign * np.inf, np.nan
+    x = np.zeros([4, size], np.float32)
+    x[:3, 0] = [sign > 0, sign < 0, 0.5]
+
+    @tf.function(jit_compile=compiled)
+    def run(logits):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            value = o.Bernoulli().log_prob(x, logits)
+        return value, tape.gradient(value, logits)
+
+    value, gradient = run(tf.constant(logits))
+    rest = -(size - 1) * np.log(2.0)
+    np.testing.assert_allclose(value, [rest, -1e30, -0.5e30, np.nan], rtol=1e-6)
+    np.testing.assert_array_equal(gradient[:, 0], [0.0, -sign, -0.5 * sign, np.nan])
+    np.testing.assert_array_equal(gradient[:, 1:], x[:, 1:] - 0.5)
 
 
 def test_gaussian_log_prob():
@@ -64,6 +97,12 @@ def test_categorical_log_prob_of_indices_and_of_one_hot_data():
 def test_what_is_no_class_has_no_probability(label):
     log_prob = tfc.objectives.Categorical().log_prob(np.array([[label]]), np.zeros([1, 1, 4]))
     np.testing.assert_array_equal(log_prob, [-np.inf])
+
+
+def test_a_row_of_zeros_is_no_class():
+    x = tf.one_hot([[1, 4], [1, 3]], 4)
+    log_prob = o.Categorical(one_hot=True).log_prob(x, tf.zeros([2, 2, 4]))
+    np.testing.assert_allclose(log_prob, [-np.inf, -2 * np.log(4)], rtol=1e-6)
 
 
 def test_outputs_of_another_shape_than_the_data_raise():

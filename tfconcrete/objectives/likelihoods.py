@@ -12,6 +12,7 @@ from tfconcrete._softmax import softmax
 from tfconcrete._typing import TensorLike
 from tfconcrete.objectives.mass import log_probs
 from tfconcrete.relaxations.discretize import one_hot
+from tfconcrete.relaxations.masking import finite
 
 
 class Likelihood:
@@ -121,12 +122,11 @@ class Likelihood:
         return cls(**config)
 
 
-def sum_softplus(logits, ndims):
-    """The sum of log(1 + exp(logits)) over the last `ndims` dimensions.
+def sum_softplus_of_minus_abs(logits, ndims):
+    """The sum of log(1 + exp(-|logits|)) over the last `ndims` dimensions.
 
-    log(1 + exp(a)) = max(a, 0) + log(1 + exp(-|a|)), where the second terms share one
-    logarithm for eight factors in [1, 2]: it is what most of a likelihood's time goes to.
-    The gradient is the sigmoid, as always.
+    Eight factors in [1, 2] share one logarithm: it is what most of a likelihood's time
+    goes to.
 
     Args:
         logits: float tensor.
@@ -138,7 +138,7 @@ def sum_softplus(logits, ndims):
     sizes = logits.shape[logits.shape.rank - ndims :]
     axes = list(range(-ndims, 0))
     if not sizes.is_fully_defined() or sizes.num_elements() % 8:
-        return tf.reduce_sum(tf.nn.softplus(logits), axes)
+        return tf.reduce_sum(tf.nn.softplus(-tf.abs(logits)), axes)
 
     @tf.custom_gradient
     def summed(logits):
@@ -147,13 +147,12 @@ def sum_softplus(logits, ndims):
         groups = [8, sizes.num_elements() // 8]
         factors = tf.reshape(factors, tf.concat([leading, groups], 0))
         logarithms = tf.math.log(tf.reduce_prod(factors, axis=-2))
-        value = tf.reduce_sum(tf.maximum(logits, 0.0), axes) + tf.reduce_sum(logarithms, -1)
 
         def gradient(upstream):
             upstream = tf.reshape(upstream, tf.concat([leading, [1] * ndims], 0))
-            return upstream * tf.sigmoid(logits)
+            return -upstream * tf.sign(logits) * tf.sigmoid(-tf.abs(logits))
 
-        return value, gradient
+        return tf.reduce_sum(logarithms, -1), gradient
 
     return summed(logits)
 
@@ -166,6 +165,8 @@ def _text(shape):
 class Bernoulli(Likelihood):
     """Binary data from logits; grey values in [0, 1] count as means, as in GST's 5.1.
 
+    An infinite logit counts as one of 1e30.
+
     Example:
 
     >>> likelihood = tfc.objectives.Bernoulli()
@@ -177,8 +178,11 @@ class Bernoulli(Likelihood):
     name = "bernoulli"
 
     def sum_log_prob(self, x: tf.Tensor, logits: tf.Tensor, axes: list[int]) -> tf.Tensor:
-        linear = tf.reduce_sum(tf.cast(x, logits.dtype) * logits, axes)
-        return linear - sum_softplus(logits, len(axes))
+        # x a - log(1 + exp(a)), with max(a, 0) taken out of the logarithm term by term: in
+        # sums of their own, large logits would take the digits of the others with them.
+        logits = finite(logits)
+        linear = (tf.cast(x, logits.dtype) - 0.5) * logits - 0.5 * tf.abs(logits)
+        return tf.reduce_sum(linear, axes) - sum_softplus_of_minus_abs(logits, len(axes))
 
     def mean(self, logits: tf.Tensor) -> tf.Tensor:
         """The probability of 1."""
@@ -228,7 +232,8 @@ class Categorical(Likelihood):
     """Data of `num_classes` values, from class logits `[batch, ..., num_classes]`.
 
     The data are whole numbers `[batch, ...]` of any dtype, or one-hot vectors of the
-    logits' shape. A number that is no class has a log probability of -inf.
+    logits' shape. A number that is no class, and a row of zeros, has a log probability of
+    -inf.
 
     Args:
         one_hot: Whether the data are one-hot.
@@ -249,16 +254,15 @@ class Categorical(Likelihood):
     def sum_log_prob(self, x: tf.Tensor, logits: tf.Tensor, axes: list[int]) -> tf.Tensor:
         log_p = log_probs(logits)
         if self.one_hot:
-            x = tf.cast(x, logits.dtype)
-            terms = tf.reduce_sum(x * log_p, axis=-1)
+            chosen = tf.cast(x, logits.dtype)
         else:
             x, num_classes = tf.convert_to_tensor(x), tf.shape(logits)[-1]
             chosen = one_hot(x, num_classes, dtype=logits.dtype)
-            known = tf.reduce_sum(chosen, axis=-1) > 0.0
-            if x.dtype.is_floating:
-                known = tf.logical_and(known, tf.equal(x, tf.floor(x)))
-            terms = tf.reduce_sum(chosen * log_p, axis=-1)
-            terms = tf.where(known, terms, tf.cast(-math.inf, terms.dtype))
+        none = tf.equal(tf.reduce_sum(chosen, axis=-1), 0.0)
+        if not self.one_hot and x.dtype.is_floating:
+            none = tf.logical_or(none, tf.not_equal(x, tf.floor(x)))
+        terms = tf.reduce_sum(chosen * log_p, axis=-1)
+        terms = tf.where(none, tf.cast(-math.inf, terms.dtype), terms)
         return tf.reduce_sum(terms, axes)
 
     def mean(self, logits: tf.Tensor) -> tf.Tensor:
