@@ -4,7 +4,9 @@ import itertools
 
 import keras
 import numpy as np
-from scipy.special import logsumexp
+from scipy.integrate import trapezoid
+from scipy.special import log_expit, log_softmax, logsumexp
+from scipy.stats import norm
 
 import tfconcrete as tfc
 
@@ -68,3 +70,46 @@ def exact_log_likelihood(model, states, x, log_prior=None):
     if log_prior is None:
         log_prior = np.full(len(states), -np.log(len(states)))
     return logsumexp(log_likelihoods(model.decoder(states), x) + log_prior, axis=1)
+
+
+def log_posterior(model, states, x):
+    """log q(state | x) of what the model's layer draws, `[examples, states]`, in float64."""
+    params, layer = model.encoder(x), model.latent
+    if isinstance(layer, layers.IGRSample):
+        loc, log_scale = (np.asarray(value, np.float64) for value in params)
+        log_q = np.log(largest_of_two(loc, np.exp(log_scale)))
+    elif isinstance(layer, layers.BinConcreteSample):
+        logits = np.asarray(params, np.float64)
+        signs = np.where(states == layer.levels[1], 1.0, -1.0)
+        return log_expit(logits[:, None] * signs).sum(-1)
+    else:
+        log_q = log_softmax(np.asarray(params, np.float64), -1)
+    return np.einsum("bvk,svk->bs", log_q, states)
+
+
+def largest_of_two(loc, scale):
+    """P(argmax of [y_1, y_2, 0] = k) for Gaussians `[..., 2]`, by the trapezoidal rule."""
+    y = np.linspace(0.0, 1.0, 20_001) * (np.abs(loc) + 10.0 * scale).max()
+    standard = (y - loc[..., None]) / scale[..., None]
+    below, density = norm.cdf(standard), norm.pdf(standard) / scale[..., None]
+    first, second = (
+        trapezoid(density[..., i, :] * below[..., 1 - i, :], y, axis=-1) for i in (0, 1)
+    )
+    return np.stack([first, second, norm.cdf(-loc / scale).prod(-1)], -1)
+
+
+def log_likelihood_error(log_joint, log_q, num_samples):
+    """The standard error of log mean p(x, z) / q(z), for that many draws z of q.
+
+    To first order that of the mean over its expectation, p(x); both by enumeration.
+
+    Args:
+        log_joint: log p(x, z), `[examples, states]`.
+        log_q: log q(z | x), `[examples, states]`.
+        num_samples: The number of draws.
+
+    Returns:
+        `[examples]`.
+    """
+    mean, square = logsumexp(log_joint, 1), logsumexp(2.0 * log_joint - log_q, 1)
+    return np.sqrt(np.expm1(square - 2.0 * mean) / num_samples)
