@@ -7,6 +7,7 @@ import scipy.special
 import tensorflow as tf
 
 import tfconcrete as tfc
+from tfconcrete.models.data import stack_check
 
 layers = tfc.layers
 X = np.random.default_rng(0).integers(0, 2, [32, 6]).astype("float32")
@@ -124,6 +125,37 @@ def test_bytes_and_categories_out_of_range():
     for wrong in (4.0, -1.0):
         with pytest.raises(ValueError, match="from 0 to 3"):
             model.fit(np.full([8, 6], wrong, "float32"), verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "dtype", "good", "bad"),
+    [
+        ((0.0, 1.0), "bool", [True, False], None),
+        ((0.0, 1.0), "uint8", [0, 1], 255),
+        ((0.0, np.inf), "int32", [0, 2**31 - 1], -1),
+        ((0.0, np.inf), "float16", [0.0, 6e4], -1.0),
+        ((0, 299), "uint8", [0, 255], None),
+        ((0, 299), "int8", [0, 127], -1),
+        ((0, 299), "int64", [0, 299], 300),
+    ],
+)
+def test_limits_are_compared_in_every_dtype(limits, dtype, good, bad):
+    check = stack_check((*limits, "Scale"), target=0)
+    check(tf.constant(good, dtype))
+    if bad is not None:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Scale"):
+            check(tf.constant([*good, bad], dtype))
+
+
+def test_binary_data_may_be_booleans():
+    losses = []
+    for data in (X, X.astype(bool)):
+        model = vae()
+        model.compile("adam")
+        model.encoder.set_weights([np.ones_like(w) for w in model.encoder.get_weights()])
+        model.decoder.set_weights([np.ones_like(w) for w in model.decoder.get_weights()])
+        losses.append(model.evaluate(tf.data.Dataset.from_tensors(data), verbose=0))
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-6)
 
 
 def test_categories_out_of_range_have_no_probability():

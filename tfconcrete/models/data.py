@@ -1,5 +1,7 @@
 """Data that cannot be trained on are named before the first step, not by a NaN loss."""
 
+import types
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -13,7 +15,8 @@ def check_data(data, name, limits=None, jit_compile=False, target=0):
     """`data` of `fit` or `evaluate`, checked for NaN, infinity and its range where possible.
 
     Arrays are checked at once. Batches of anything else are asserted in the step; where XLA
-    would drop that, a `tf.data.Dataset` is given the assertion in its own pipeline.
+    would drop that, a `tf.data.Dataset` is given the assertion in its own pipeline, and a
+    generator or a `PyDataset` checks each batch that it makes.
 
     Args:
         data: arrays in any nesting, a dataset, or anything else that `fit` takes.
@@ -23,12 +26,16 @@ def check_data(data, name, limits=None, jit_compile=False, target=0):
         target: which element of a dataset the limits are for.
 
     Returns:
-        `data`, or the dataset with the assertion.
+        `data`, or the dataset or generator with the check.
     """
     if isinstance(data, (tf.RaggedTensor, tf.SparseTensor)):
         raise invalid_type(name, "dense arrays or a dataset of them", data)
     if isinstance(data, tf.data.Dataset):
         return data.map(asserted(limits, target)) if jit_compile else data
+    if jit_compile and isinstance(data, keras.utils.PyDataset):
+        return _CheckedDataset(data, limits, target)
+    if jit_compile and isinstance(data, types.GeneratorType):
+        return (_checked(batch, limits, target) for batch in data)
     if isinstance(data, (np.ndarray, tf.Tensor, tuple, list, dict)):
         for array in tf.nest.flatten(data):
             _check_array(array, name, limits)
@@ -45,6 +52,37 @@ def asserted(limits, target):
         return tuple(batch) if len(batch) > 1 else batch[0]
 
     return check
+
+
+class _CheckedDataset(keras.utils.PyDataset):
+    """A `PyDataset` whose batches are checked as they are made."""
+
+    def __init__(self, dataset, limits, target):
+        super().__init__(dataset.workers, dataset.use_multiprocessing, dataset.max_queue_size)
+        self.dataset, self.limits, self.target = dataset, limits, target
+
+    @property
+    def num_batches(self):
+        return self.dataset.num_batches
+
+    def __getitem__(self, index):
+        return _checked(self.dataset[index], self.limits, self.target)
+
+    def on_epoch_begin(self):
+        self.dataset.on_epoch_begin()
+
+    def on_epoch_end(self):
+        self.dataset.on_epoch_end()
+
+
+def _checked(batch, limits, target):
+    """A batch of arrays, checked."""
+    parts = batch if isinstance(batch, (tuple, list)) else (batch,)
+    for index, (name, part) in enumerate(zip(("x", "y", "sample_weight"), parts, strict=False)):
+        for array in tf.nest.flatten(part):
+            if isinstance(array, (np.ndarray, tf.Tensor)):
+                _check_array(array, name, limits if index == target else None)
+    return batch
 
 
 def stack_check(limits, target):
@@ -153,8 +191,15 @@ def assert_in_range(x, limits):
 
 
 def _is_inside(x, limits):
-    lowest, highest = (tf.cast(limit, x.dtype) for limit in limits[:2])
-    return tf.reduce_all((x >= lowest) & (x <= highest))
+    lowest, highest, _ = limits
+    x = tf.cast(x, tf.uint8) if x.dtype == tf.bool else x
+    inside = tf.ones_like(x, tf.bool)
+    # A limit that the dtype does not reach holds, and could not be cast to it.
+    if lowest > x.dtype.min:
+        inside &= x >= tf.cast(lowest, x.dtype)
+    if highest < x.dtype.max:
+        inside &= x <= tf.cast(highest, x.dtype)
+    return tf.reduce_all(inside)
 
 
 def array_batches(x, y=None, sample_weight=None, batch_size=None, shuffle=False):
