@@ -119,3 +119,28 @@ def test_a_layer_that_returns_no_distribution():
 def test_what_is_no_dense_tensor_is_named(logits):
     with pytest.raises(TypeError, match="argument `logits`"):
         tfc.ConcreteSample()(logits)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [[[0.0, 1.0], [1.0, 2.0]], 1.0, None, {"loc": np.zeros([1, 2], np.float32)}],
+    ids=["numbers", "number", "none", "dict"],
+)
+def test_what_is_no_pair_of_tensors_is_named(params):
+    with pytest.raises(TypeError, match="argument `params`"):
+        tfc.IGRSample()(params)
+
+
+@pytest.mark.parametrize(
+    ("layer", "name"),
+    [
+        (tfc.layers.HypercubeCode(2), "inputs"),
+        (tfc.layers.Centering(), "inputs"),
+        (tfc.layers.Codes(), "samples"),
+    ],
+)
+def test_layers_after_the_samples_name_what_is_no_dense_tensor(layer, name):
+    ragged = tf.RaggedTensor.from_row_lengths(tf.zeros([3, 2]), [1, 2])
+    for value in (ragged, tf.sparse.from_dense(tf.ones([1, 2, 2])), tf.zeros([1, 2, 2], tf.int32)):
+        with pytest.raises(TypeError, match=f"argument `{name}`"):
+            layer(value)

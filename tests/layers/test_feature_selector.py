@@ -191,6 +191,12 @@ def test_a_nan_among_the_logits_is_a_nan_output(mode):
     np.testing.assert_array_equal(output[:, [0, 2]], x.numpy()[:, expected])
     relaxed = wrap(lambda x: selector(x, training=True))(x).numpy()
     np.testing.assert_array_equal(np.isnan(relaxed), [[False, True, False]] * 4)
+    for inference in ("sample", "probs"):
+        other = FeatureSelector(3, inference=inference, seed=0)
+        other(x)
+        other.logits.assign(logits)
+        found = wrap(lambda x, other=other: other(x))(x).numpy()
+        np.testing.assert_array_equal(np.isnan(found), [[False, True, False]] * 4)
 
 
 def test_selected_features_without_gradient_warn():

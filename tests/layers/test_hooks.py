@@ -54,6 +54,17 @@ def test_models_train_by_an_overridden_hook(kl):
     assert Hook.calls > 2
 
 
+@pytest.mark.parametrize("make", [tfc.ConcreteSample, tfc.layers.BinConcreteSample])
+def test_a_hook_put_on_one_layer_is_the_hook_of_models_too(make):
+    def halves(logits, temperature, class_mask=None, seed=None):
+        return tf.fill(tf.shape(logits), 0.5)
+
+    layer = make(0.7, seed=0)
+    layer.relax = halves
+    np.testing.assert_array_equal(layer(LOGITS, training=True), np.full([2, 3], 0.5))
+    np.testing.assert_allclose(layer.sample(LOGITS).value, np.full([2, 3], 0.5), rtol=1e-6)
+
+
 def test_functional_models_calibration_and_diagnostics_use_the_hook():
     class Hook(Noiseless):
         pass

@@ -162,3 +162,41 @@ def test_inference_under_a_tape_does_not_warn():
         loss = tf.reduce_sum(model(X) @ decoder)
         loss += tf.reduce_sum(model(X * weight, training=False) @ decoder)
         assert tape.gradient(loss, decoder) is not None
+
+
+class Defaulting(WithoutTraining):
+    """A tape loop that calls this as `model(x)` has not said that it does not train."""
+
+    def call(self, x, training=False):
+        return self.out(self.sample(self.dense(x), training=training))
+
+
+def test_a_default_of_training_is_no_word_of_the_user():
+    model = Defaulting()
+    model(X)
+    with warnings.catch_warnings(), tf.GradientTape():
+        warnings.simplefilter("error")
+        model(X, training=False)
+        model(X, training=True)
+    with pytest.warns(UserWarning, match="'choice' is in argmax mode"), tf.GradientTape():
+        model(X)
+
+
+def test_a_model_of_the_package_under_a_tape_warns():
+    encoder = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
+    decoder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model = tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample(name="z"))
+    with pytest.warns(UserWarning, match="'z' is in argmax mode"), tf.GradientTape():
+        model(X)
+
+
+def test_a_frozen_model_does_not_warn_unless_it_stands_behind_weights():
+    _, model = make()
+    frozen = keras.Sequential([keras.Input([3]), keras.layers.Dense(3), model])
+    frozen.trainable = False
+    weight = tf.Variable(1.0)
+    with warnings.catch_warnings(), tf.GradientTape():
+        warnings.simplefilter("error")
+        frozen(X)
+    with pytest.warns(UserWarning, match="argmax mode"), tf.GradientTape():
+        frozen(X * weight)

@@ -132,6 +132,17 @@ def test_codes_of_masked_and_unknown_rows():
     assert layer(keras.Input([4, 3])).shape == (None, 3)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("mode", ["argmax", "sample", "probs", "training"])
+def test_codes_of_logarithms(mode, dtype):
+    logits = tf.constant([[0.0, 30.0, 1.0], [30.0, 0.0, 0.0], [1.0, 1.0, 1.0], [np.nan] * 3])
+    keep = tf.constant([[True] * 3, [True] * 3, [False] * 3, [True] * 3])
+    inference = "argmax" if mode == "training" else mode
+    layer = tfc.layers.ExpConcreteSample(0.5, inference=inference, seed=0, dtype=dtype)
+    samples = layer(logits, class_mask=keep, training=mode == "training")
+    assert tfc.layers.Codes(dtype=dtype)(samples).numpy().tolist() == [1, 0, -1, -1]
+
+
 @pytest.mark.parametrize(
     "argument, value, error",
     [

@@ -87,6 +87,9 @@ class SamplingLayer(TemperedLayer):
     array([[0.45, 0.55, 0.  ]], dtype=float32)
     """
 
+    # The name of the first argument of `call`.
+    _params_name = "logits"
+
     def __init__(
         self,
         temperature: TensorLike | Schedule,
@@ -117,7 +120,8 @@ class SamplingLayer(TemperedLayer):
         Args:
             logits: float tensor of the shape that the layer is called on, in the layer's
                 compute dtype (half precision under a mixed policy: compute in float32
-                where that matters). Masked classes have a large finite negative.
+                where that matters). Masked classes have a large finite negative. A row
+                with a NaN must come out NaN: `tf.nn.softmax` does that, `tf.argmax` does not.
             temperature: scalar float32 tensor.
             class_mask: None or a boolean tensor that broadcasts against `logits`. A hook
                 may ignore it: masked classes are hidden from it, and set to zero after.
@@ -141,6 +145,10 @@ class SamplingLayer(TemperedLayer):
     ) -> Any:
         """The node behind `relax`, see `tfc.variables.Variable`; by default its output."""
         return self.relax(logits, temperature, class_mask=class_mask, seed=seed)
+
+    def has_hook_of(self, kind: type) -> bool:
+        """Whether `relax` is that of the class `kind`, and not overridden."""
+        return getattr(self.relax, "__func__", None) is kind.relax
 
     def to_output(self, state: tf.Tensor) -> tf.Tensor:
         """The layer's output for a state or a value of its variable."""
@@ -224,9 +232,8 @@ class SamplingLayer(TemperedLayer):
                 "Unrecognized keyword argument `mask`: that is Keras' name for the mask of a "
                 f"sequence. Pass `class_mask` to keep and drop classes of '{self.name}'."
             )
-        logits = args[0] if args else kwargs.get("logits")
-        if self.variable.num_params == 1 and not hasattr(logits, "shape"):
-            raise invalid_type("logits", "one dense float tensor", logits)
+        if args or self._params_name in kwargs:
+            self._check_kind(args[0] if args else kwargs[self._params_name])
         return super().__call__(*args, **kwargs)
 
     def build(self, logits_shape: Any, class_mask_shape: Any = None) -> None:
@@ -284,6 +291,16 @@ class SamplingLayer(TemperedLayer):
             return class_mask
         sequence = tf.reshape(sequence, tf.concat([tf.shape(logits)[:2], [1] * (rank - 2)], 0))
         return sequence if class_mask is None else tf.logical_and(class_mask, sequence)
+
+    def _check_kind(self, params):
+        """Raises for what Keras would refuse without a word on the argument."""
+        count = self.variable.num_params
+        leaves = params if count > 1 and isinstance(params, (list, tuple)) else [params]
+        if not all(hasattr(leaf, "shape") for leaf in leaves):
+            expected = (
+                "one dense float tensor" if count == 1 else f"a list of {count} float tensors"
+            )
+            raise invalid_type(self._params_name, expected, params)
 
     def _check_shape(self, logits_shape):
         """Raises unless the layer can take logits of this shape."""

@@ -117,7 +117,7 @@ class BinConcreteSample(SamplingLayer):
     ) -> Any:
         if self.hard:
             return self.relax(logits, temperature, class_mask=class_mask, seed=seed)
-        if type(self).relax is not BinConcreteSample.relax:
+        if not self.has_hook_of(BinConcreteSample):
             # A subclass relaxes in its own way: its sample is all that is known.
             sample = self.relax(logits, temperature, class_mask=class_mask, seed=seed)
             state = self.variable.from_levels(working(sample))

@@ -60,6 +60,25 @@ def is_differentiated(tensors):
     return record.should_record_backprop([tf.convert_to_tensor(x) for x in flat])
 
 
+def is_said(argument):
+    """Whether a call argument of the outermost layer was given, and is no default of its own.
+
+    Where that is not known, it counts as given.
+    """
+    call = _entry_call()
+    if call is None or "original_kwargs" not in call:
+        return True
+    return argument in call["original_kwargs"] or argument not in call["kwargs"]
+
+
+def could_train():
+    """Whether the outermost layer has weights to train, or stands behind what has."""
+    call = _entry_call()
+    if call is None or call["self"].trainable_variables:
+        return True
+    return is_differentiated([call["args"], call["kwargs"]])
+
+
 def held_graphs():
     """The graphs of all compiled functions that somebody can still call.
 
@@ -87,6 +106,16 @@ def _keras_callers():
         frame = frame.f_back
 
 
+def _entry_call():
+    """The variables of Keras' `__call__` of the outermost layer under way, or None."""
+    entry = getattr(current_call(), "entry_layer", None)
+    found = None
+    for caller in _keras_callers():
+        if caller["self"] is entry and {"args", "kwargs"} <= set(caller):
+            found = caller
+    return found
+
+
 def note_entry():
     """Remembers shapes and dtypes with which the outermost model under way was first called.
 
@@ -97,10 +126,9 @@ def note_entry():
     entry = getattr(current_call(), "entry_layer", None)
     if entry is None or (entry in _first_calls and entry not in _symbolic_calls):
         return
-    for caller in _keras_callers():
-        if caller["self"] is entry and {"args", "kwargs"} <= set(caller):
-            _note(entry, caller["args"], caller["kwargs"])
-            return
+    call = _entry_call()
+    if call is not None:
+        _note(entry, call["args"], call["kwargs"])
 
 
 def _note(entry, args, kwargs):

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfconcrete._checks import check_floating, check_number, invalid_value
+from tfconcrete._checks import check_number, invalid_value
+from tfconcrete.layers.base import check_tensor
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -59,7 +60,7 @@ class Centering(keras.layers.Layer):
         )
 
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
-        check_floating(inputs, "inputs")
+        check_tensor(inputs, "inputs")
         mean = tf.convert_to_tensor(self.mean)
         outputs = inputs - tf.cast(mean, inputs.dtype)
         if training:

@@ -6,7 +6,9 @@ import keras
 import tensorflow as tf
 
 from tfconcrete._checks import check_axis
-from tfconcrete.relaxations.discretize import codes
+from tfconcrete._floors import log_floor
+from tfconcrete.layers.base import check_tensor
+from tfconcrete.variables import Categorical
 
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
@@ -22,7 +24,8 @@ class Codes(keras.layers.Layer):
         **kwargs: `name` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        samples: float tensor `[..., num_classes]` (classes along `axis`).
+        samples: float tensor `[..., num_classes]` (classes along `axis`), or the logarithms
+            that an `ExpConcreteSample` gives.
 
     Returns:
         int32 tensor, the shape of `samples` without `axis`: the index of the largest entry;
@@ -41,7 +44,11 @@ class Codes(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, samples: tf.Tensor) -> Any:
-        return codes(samples, self.axis, class_mask=tf.not_equal(samples, 0.0))
+        check_tensor(samples, "samples")
+        found = Categorical(axis=self.axis).codes_of(samples)
+        # Of a logarithm without classes every entry stands for log 0.
+        log_zero = tf.cast(0.5 * log_floor(samples.dtype), samples.dtype)
+        return tf.where(tf.reduce_max(samples, self.axis) > log_zero, found, -1)
 
     def compute_output_spec(self, samples: tf.Tensor) -> Any:
         shape = list(samples.shape)

@@ -96,7 +96,7 @@ class ConcreteSample(SamplingLayer):
     ) -> Any:
         if self.hard:
             return self.relax(logits, temperature, class_mask=class_mask, seed=seed)
-        if type(self).relax is not ConcreteSample.relax:
+        if not self.has_hook_of(ConcreteSample):
             # A subclass relaxes in its own way: its sample is all that is known.
             sample = self.relax(logits, temperature, class_mask=class_mask, seed=seed)
             return tf.math.log(tf.maximum(working(sample), FLOOR))

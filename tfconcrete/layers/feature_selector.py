@@ -116,7 +116,7 @@ class FeatureSelector(TemperedLayer):
         logits = tf.convert_to_tensor(self.logits)
         if mode == "argmax":
             self.warn_without_gradient(training, logits)
-            return self._gathered(inputs)
+            return self._chosen(inputs)
         temperature = self.current_temperature(advance=bool(training))
         if mode == "probs":
             rows = softmax(logits)
@@ -125,21 +125,15 @@ class FeatureSelector(TemperedLayer):
             rows = distinct_concrete(logits, temperature, hard, seed=self.next_seed())
         if mode == "sample":
             # Gathered, not multiplied: features that were not drawn may hold NaN.
-            return tf.gather(inputs, codes(rows), axis=-1)
+            return _gathered(inputs, codes(rows))
         return tf.tensordot(inputs, tf.cast(rows, inputs.dtype), [[-1], [1]])
 
-    def _gathered(self, inputs):
+    def _chosen(self, inputs):
         # A served graph holds the indices themselves: one op, on any runtime.
         chosen = tf.constant(self.selected) if self.is_serving else self._selected()
         shape = tf.concat([tf.shape(inputs)[:-1], [self.k]], 0)
         note_codes(self.name, tf.broadcast_to(chosen, shape))
-        known = static_value(chosen)
-        if known is not None and known.min() >= 0:
-            return tf.gather(inputs, chosen, axis=-1)
-        # As floats: a GPU compares int32 on the host.
-        index = tf.cast(chosen, tf.float32)
-        gathered = tf.gather(inputs, tf.cast(tf.maximum(index, 0.0), tf.int32), axis=-1)
-        return tf.where(index < 0.0, tf.constant(math.nan, inputs.dtype), gathered)
+        return _gathered(inputs, chosen)
 
     def _check_shape(self, inputs_shape):
         if isinstance(inputs_shape, dict) or any(isinstance(n, tuple) for n in inputs_shape):
@@ -159,3 +153,14 @@ class FeatureSelector(TemperedLayer):
             "hard": self.hard,
             "logits_initializer": keras.initializers.serialize(self.logits_initializer),
         }
+
+
+def _gathered(inputs, chosen):
+    """The features with these indices; NaN for -1."""
+    known = static_value(chosen)
+    if known is not None and known.min() >= 0:
+        return tf.gather(inputs, chosen, axis=-1)
+    # As floats: a GPU compares int32 on the host.
+    index = tf.cast(chosen, tf.float32)
+    gathered = tf.gather(inputs, tf.cast(tf.maximum(index, 0.0), tf.int32), axis=-1)
+    return tf.where(index < 0.0, tf.constant(math.nan, inputs.dtype), gathered)

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfconcrete._checks import check_floating, invalid_value
+from tfconcrete._checks import invalid_value
+from tfconcrete.layers.base import check_tensor
 from tfconcrete.relaxations.hypercube import check_power_of_two, hypercube_code
 
 
@@ -43,7 +44,7 @@ class HypercubeCode(keras.layers.Layer):
         self._build_at_init()
 
     def call(self, inputs: Any) -> tf.Tensor:
-        check_floating(inputs, "inputs")
+        check_tensor(inputs, "inputs")
         self._check_shape(inputs.shape)
         return hypercube_code(inputs)
 

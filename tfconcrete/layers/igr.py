@@ -109,6 +109,8 @@ class IGRSample(SamplingLayer):
     1
     """
 
+    _params_name = "params"
+
     def __init__(
         self,
         transform: str | SimplexTransform = "softmax++",

@@ -12,10 +12,12 @@ import tensorflow as tf
 from tfconcrete._checks import check_choice
 from tfconcrete._typing import Seed
 from tfconcrete.layers.calls import (
+    could_train,
     current_call,
     function_graph,
     held_graphs,
     is_differentiated,
+    is_said,
     note_entry,
     outermost_function,
 )
@@ -119,7 +121,10 @@ class InferenceLayer(SeededLayer):
 
     def warn_without_gradient(self, training: bool | None, tensors: Any):
         """Warns once where a tape records what is computed from tensors that end here."""
-        if self._has_warned or training is not None or not is_differentiated(tensors):
+        if self._has_warned or training or not is_differentiated(tensors):
+            return
+        # A `call(self, x, training=False)` has said nothing: that is its default.
+        if (training is not None and is_said("training")) or not could_train():
             return
         self._has_warned = True
         warnings.warn(

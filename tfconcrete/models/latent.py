@@ -84,6 +84,7 @@ class Latent:
             output = self.layer(params, training=training)
         else:
             self.layer.note_compiled(training)
+            self.layer.warn_without_gradient(training, params)
             output = self.layer.argmax(params)
         return self.layer.from_output(output)
 
