@@ -139,6 +139,24 @@ def test_scheduler_errors():
         fit(make_model(scheduled), C.TemperatureScheduler(SCHEDULE))
     with pytest.raises(ValueError, match="`temperature`"):
         fit(make_model(), C.TemperatureScheduler(lambda epoch: 0.0))
+    with pytest.raises(TypeError, match="`schedule`.*present temperature"):
+        C.TemperatureScheduler(lambda epoch, temperature, other: 0.5)
+    for wrong in (None, "0.5", np.array([0.5])):
+        with pytest.raises(TypeError, match="`schedule`.*a positive number"):
+            fit(make_model(), C.TemperatureScheduler(lambda epoch, wrong=wrong: wrong))
+
+
+def test_a_resumed_run_writes_all_columns_in_its_first_epoch():
+    callback = C.DiscretizationGap((np.ones([4, 3]), np.ones([4, 3])), every=2)
+    model = make_model()
+    for first, expected in ((1, [True, True, False]), (2, [True, False, True])):
+        seen = []
+        log = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs, seen=seen: seen.append("argmax_gap" in logs)
+        )
+        x = np.ones([4, 3], "float32")
+        model.fit(x, x, initial_epoch=first, epochs=first + 3, callbacks=[callback, log], verbose=0)
+        assert seen == expected
 
 
 def test_diagnostics_leave_training_alone():

@@ -13,11 +13,12 @@ import tensorflow as tf
 from tfconcrete._checks import check_count, invalid_value
 from tfconcrete._workers import is_chief
 from tfconcrete.callbacks.chosen_layers import layers_with
+from tfconcrete.callbacks.sparse import SparseCallback
 from tfconcrete.diagnostics.category_usage import category_usage
 from tfconcrete.layers import inference_mode, preserved_state, record_codes
 
 
-class CodeSummaries(keras.callbacks.Callback):
+class CodeSummaries(SparseCallback):
     """Writes the use of codes as histograms, and decoded codes as images, for TensorBoard.
 
     At the end of an epoch the model is called on `data`, every sampling layer in argmax
@@ -68,7 +69,7 @@ class CodeSummaries(keras.callbacks.Callback):
         image_shape: Sequence[int] | None = None,
         every: int = 1,
     ) -> None:
-        super().__init__()
+        super().__init__(every)
         self.log_dir = os.fspath(log_dir)
         if isinstance(data, tf.data.Dataset):
             data = keras.utils.unpack_x_y_sample_weight(next(iter(data)))[0]
@@ -79,7 +80,6 @@ class CodeSummaries(keras.callbacks.Callback):
             expected = "None, `(height, width)` or `(height, width, channels)`"
             raise invalid_value("image_shape", expected, image_shape)
         self.image_shape = image_shape
-        self.every = check_count(every, "every")
         if importlib.util.find_spec("tensorboard") is None:
             raise ImportError(
                 "Event files are written with TensorBoard's help. Install it with "
@@ -87,6 +87,7 @@ class CodeSummaries(keras.callbacks.Callback):
             )
 
     def on_train_begin(self, logs: dict | None = None) -> None:
+        super().on_train_begin(logs)
         self._names = {layer.name for layer in layers_with(self.model, "variable", self.layers)}
         self._writes = is_chief(self.model.distribute_strategy)
         writer = tf.summary.create_file_writer(self.log_dir) if self._writes else None
@@ -97,7 +98,7 @@ class CodeSummaries(keras.callbacks.Callback):
         self._writer.close()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if epoch % self.every or not self._writes:
+        if not self.is_due(epoch) or not self._writes:
             return
         with self._writer.as_default(step=epoch), tf.summary.record_if(True):
             self._write_codes()

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import keras
-
-from tfconcrete._checks import check_count
+from tfconcrete.callbacks.sparse import SparseCallback
 from tfconcrete.diagnostics.discretization_gap import evaluate_gap
 
 
-class DiscretizationGap(keras.callbacks.Callback):
+class DiscretizationGap(SparseCallback):
     """Evaluates the model with relaxed and with discrete samples, every few epochs.
 
     For the loss and every metric `<name>` it logs `val_relaxed_<name>` (the training
@@ -17,8 +15,9 @@ class DiscretizationGap(keras.callbacks.Callback):
     else the argmax) and `val_argmax_<name>` (what is served); and two differences of losses:
     `discretization_gap`, discrete minus relaxed, and `argmax_gap`, argmax minus discrete,
     the one that matters for straight-through layers, whose training samples are exact draws.
-    The model's seeds, schedules and other state are left alone, so training goes as it would
-    without.
+    Of the models of `tfc.models` the relaxed loss alone is known. The model's seeds, schedules
+    and other state are left alone, so training goes as it would without. A callback that
+    monitors one of these (`keras.callbacks.ModelCheckpoint`) needs its `mode="min"`.
 
     Args:
         data: What `fit` takes as `validation_data`: `(x, y)`, `(x, y, sample_weight)`, a
@@ -43,16 +42,16 @@ class DiscretizationGap(keras.callbacks.Callback):
     def __init__(
         self, data: Any, every: int = 1, batch_size: int | None = None, steps: int | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(every)
         self.data = data
-        self.every = check_count(every, "every")
         self._arguments = {"batch_size": batch_size, "steps": steps}
 
     def on_train_begin(self, logs: dict | None = None) -> None:
+        super().on_train_begin(logs)
         self._functions = {}
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if logs is None or epoch % self.every:
+        if logs is None or not self.is_due(epoch):
             return
         gap = evaluate_gap(self.model, self.data, self._functions, **self._arguments)
         for kind in ("relaxed", "discrete", "argmax"):

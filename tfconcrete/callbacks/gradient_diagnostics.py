@@ -9,12 +9,13 @@ import tensorflow as tf
 
 from tfconcrete._checks import check_count, invalid_type
 from tfconcrete.callbacks.chosen_layers import layers_with, prefixes
+from tfconcrete.callbacks.sparse import SparseCallback
 from tfconcrete.diagnostics.category_usage import category_usage
 from tfconcrete.diagnostics.gradient_statistics import gradient_variance, vanishing_gradients
 from tfconcrete.layers import preserved_state, record_calls
 
 
-class GradientDiagnostics(keras.callbacks.Callback):
+class GradientDiagnostics(SparseCallback):
     """Logs the variance of the gradient at the logits, vanishing gradients, class usage.
 
     At the end of an epoch the loss is differentiated `num_samples` times on the same
@@ -63,16 +64,16 @@ class GradientDiagnostics(keras.callbacks.Callback):
         every: int = 1,
         loss: Any = None,
     ) -> None:
-        super().__init__()
+        super().__init__(every)
         if loss is not None and not callable(loss):
             raise invalid_type("loss", "None or a callable", loss)
         self.data = data
         self.layers = layers
         self.num_samples = check_count(num_samples, "num_samples", minimum=2)
-        self.every = check_count(every, "every")
         self.loss = loss
 
     def on_train_begin(self, logs: dict | None = None) -> None:
+        super().on_train_begin(logs)
         self._found = layers_with(self.model, "temperature", self.layers)
         self._num_classes = {}
         self._dead = {}
@@ -116,7 +117,7 @@ class GradientDiagnostics(keras.callbacks.Callback):
         return list(zip(gradients, codes, strict=True))
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if logs is None or epoch % self.every:
+        if logs is None or not self.is_due(epoch):
             return
         with preserved_state(self.model):
             draws = [self._draw(*self._batch) for _ in range(self.num_samples)]

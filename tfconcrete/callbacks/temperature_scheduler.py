@@ -28,8 +28,8 @@ class TemperatureScheduler(keras.callbacks.Callback):
 
     Args:
         schedule: A schedule from `tfc.schedules`, or any callable from the epoch or step
-            (from 0) to a temperature; one of two arguments is given the present temperature
-            too, as in `keras.callbacks.LearningRateScheduler`.
+            (from 0) to a temperature; one that requires two arguments is given the present
+            temperature too, as in `keras.callbacks.LearningRateScheduler`.
         unit: `"epoch"` or `"step"`. Steps continue from `optimizer.iterations`, so a
             resumed run goes on where it stopped; epochs from `initial_epoch`.
         layers: The sampling layers, or their names, to set; None for all of the model
@@ -55,8 +55,9 @@ class TemperatureScheduler(keras.callbacks.Callback):
         layers: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        if not callable(schedule):
-            raise invalid_type("schedule", "a schedule or a callable", schedule)
+        if not callable(schedule) or num_required_arguments(schedule) > 2:
+            expected = "a schedule, or a callable of the epoch (and the present temperature)"
+            raise invalid_type("schedule", expected, schedule)
         self.schedule = schedule
         self._takes_present = num_required_arguments(schedule) == 2
         self.unit = check_choice(unit, "unit", ("epoch", "step"))
@@ -84,7 +85,10 @@ class TemperatureScheduler(keras.callbacks.Callback):
     def _set(self, time):
         for layer in self._found:
             present = [float(layer.temperature.numpy())] if self._takes_present else []
-            layer.temperature = float(np.asarray(self.schedule(time, *present)))
+            value = self.schedule(time, *present)
+            if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "fiuV":  # V: bfloat16
+                raise invalid_type("schedule", "a callable that gives a positive number", value)
+            layer.temperature = float(np.asarray(value))
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         # The last execution of an epoch may have been a short one. (A model that updates
