@@ -252,6 +252,23 @@ def test_joint_vae_encodes_its_gaussian():
     np.testing.assert_allclose(model.decode(codes, continuous), expected, rtol=1e-4)
 
 
+def test_joint_vae_decodes_what_fits():
+    model = joint(seed=0)
+    codes, continuous = model.encode(X, continuous=True)
+    for wrong in (continuous[:3], continuous[:, :1], continuous.astype(str)):
+        with pytest.raises(ValueError, match=r"`continuous`.*\(32, 2\)"):
+            model.decode(codes, wrong)
+    with pytest.raises(ValueError, match="`codes`.*whole numbers"):
+        model.decode(codes + 0.5, continuous)
+
+
+def test_variables_that_would_be_read_once_are_refused():
+    with pytest.raises(TypeError, match="`prior_logits`.*read once"):
+        vae(prior_logits=tf.Variable(tf.zeros([2, 3])))
+    with pytest.raises(TypeError, match="`value`"):
+        tfc.schedules.Constant(tf.Variable(0.5))
+
+
 def test_scheduler_functions_of_the_present_temperature():
     layer = tfc.ConcreteSample(1.0, name="z")
     model = keras.Sequential([keras.Input([3]), keras.layers.Dense(3), layer])

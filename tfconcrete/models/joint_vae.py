@@ -276,8 +276,16 @@ class JointVAE(VAE):
         """
         if continuous is None:
             return super().decode(codes, batch_size)
+        codes, continuous = np.asarray(codes), np.asarray(continuous)
+        self._check_built("decode")
+        self._latents[0].check_codes(codes)
+        shape = (len(codes), *self._continuous_shape)
+        if continuous.dtype.kind not in "fiu" or continuous.shape != shape:
+            raise ValueError(
+                "Invalid value received for argument `continuous`. Expected numbers of shape "
+                f"{shape}. Received: {continuous.dtype.name} values of shape {continuous.shape}"
+            )
         codes, continuous = tf.constant(codes, tf.int32), tf.constant(continuous, tf.float32)
-        self._latents[0].check_codes(codes.numpy())
         rows = tf.range(len(codes))
         return in_batches(
             lambda i: self._decode_function(tf.gather(codes, i), tf.gather(continuous, i)),

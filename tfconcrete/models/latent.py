@@ -25,11 +25,10 @@ class Latent:
         if not isinstance(layer, SamplingLayer):
             raise invalid_type("latent", "a sampling layer of `tfc.layers`", layer)
         if getattr(layer, "kl_weight", 0.0):
-            raise invalid_value(
-                "latent",
-                "a layer with kl_weight=0: the model has a KL term of its own, and the layer's "
-                "would count it twice",
-                layer.kl_weight,
+            raise ValueError(
+                "Invalid value received for argument `latent`. Expected a layer with "
+                "kl_weight=0: a model has the KL terms of its bound, and counts no layer's. "
+                f"Received: a layer with kl_weight={layer.kl_weight}"
             )
         self.layer, self.level = layer, level
         self.params_shape = None

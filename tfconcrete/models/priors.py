@@ -15,6 +15,9 @@ def check_prior(prior_logits):
         if prior_logits != "trainable":
             raise invalid_value("prior_logits", _EXPECTED, prior_logits)
         return prior_logits
+    if hasattr(prior_logits, "assign"):
+        expected = _EXPECTED + " (a variable would be read once)"
+        raise invalid_type("prior_logits", expected, prior_logits)
     try:
         values = np.asarray(prior_logits, np.float32)
     except (TypeError, ValueError):

@@ -53,7 +53,7 @@ class Schedule:
 
 
 def _check(value, name):
-    if not hasattr(value, "dtype"):
+    if not hasattr(value, "dtype") or hasattr(value, "assign"):  # a variable is read once
         check_number(value, name, "a positive finite number")
     return float(check_positive(value, name))
 
