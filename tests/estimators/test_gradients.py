@@ -77,9 +77,9 @@ def given_draw(size, index):
     return np.swapaxes(perturbed.numpy(), 1, 2)
 
 
-@pytest.mark.parametrize("num_samples", [1, 7, 10, 25])
+@pytest.mark.parametrize("num_samples", [1, 7, 23, 24, 29])
 def test_gumbel_rao(vjp, num_samples):
-    temperature, chunk = 0.6, 10
+    temperature, chunk = 0.6, 8 if num_samples >= 24 else num_samples
     # The noises given the draw, read back from the seeds of the chunks.
     sizes = [chunk] * (num_samples // chunk) + [num_samples % chunk] * (num_samples % chunk > 0)
     perturbed = np.concatenate([given_draw(size, index) for index, size in enumerate(sizes)])

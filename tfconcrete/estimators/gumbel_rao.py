@@ -7,43 +7,60 @@ from tfconcrete._dtypes import cast
 from tfconcrete._seeds import Stream, as_seed, fold_in
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.estimators.gradients import softmax_vjp
-from tfconcrete.noise import gumbel_given_winner
+from tfconcrete.noise.gumbel import exponential, exponential_blocks, perturbed_given_winner
 from tfconcrete.relaxations.cooling import match_temperature
 from tfconcrete.relaxations.discretize import draw
 from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
-# Noises held in memory at a time, whatever `num_samples` is. Ten of them hide the cost
-# of a step of the loop (two thirds of the time of one by one; more gain nothing), for ten
-# times the memory of the logits.
-_CHUNK = 10
+# Noises in memory at a time, whatever `num_samples` is. So many hide the cost of a step of the
+# loop, for as many times the memory of the logits. A multiple of four: whole blocks of words.
+_CHUNK = 8
 
 
-def _sum_over_noise(terms, totals, num_samples, seed):
-    """Adds `terms(size, seed)`, sums over `size` noises, until there are `num_samples`.
+def _sum_over_noise(terms, like, num_samples, seed):
+    """The sum of `terms(noise)`, themselves sums over some noises, over `num_samples` of them.
 
     Args:
-        terms: From a Python int and a seed to a list of tensors.
-        totals: list of tensors to add to.
+        terms: From some noises, along the first dimension, to two tensors.
+        like: Tensor of the shape of a noise and a term.
         num_samples: Python int.
         seed: int32 `[2]` tensor.
 
     Returns:
-        The list of the totals.
+        A list of two tensors.
     """
 
-    def add(index, size, totals):
-        new = terms(size, fold_in(seed, index, Stream.GIVEN_DRAW))
-        return [total + term for total, term in zip(totals, new, strict=True)]
+    def shape(size):
+        return tf.concat([[size], tf.shape(like)], 0)
+
+    def chunk_seed(index):
+        return fold_in(seed, index, Stream.GIVEN_DRAW)
+
+    def add(totals, noise):
+        return [total + term for total, term in zip(totals, terms(noise), strict=True)]
 
     num_chunks, rest = divmod(num_samples, _CHUNK)
-    if num_chunks:
-        _, totals = tf.while_loop(
-            lambda index, totals: index < num_chunks,
-            lambda index, totals: (index + 1, add(index, _CHUNK, totals)),
-            (tf.constant(0), totals),
-            parallel_iterations=1,
-        )
-    return add(num_chunks, rest, totals) if rest else totals
+    if num_chunks < 3:  # XLA makes no loop of fewer, and no loop stores anything
+        return terms(exponential(shape(num_samples), chunk_seed(0)))
+    size = tf.size(like) if like.shape.num_elements() is None else like.shape.num_elements()
+
+    # The noise of a step is drawn in the one before it: what a loop carries is stored, and XLA
+    # on CPU then computes each block of words once.
+    def next_noise(index):
+        return exponential_blocks(_CHUNK // 4 * size, chunk_seed(index))
+
+    def step(index, totals, noise):
+        return index + 1, add(totals, tf.reshape(noise, shape(_CHUNK))), next_noise(index + 1)
+
+    totals = [tf.zeros_like(like), tf.zeros_like(like)]
+    _, totals, noise = tf.while_loop(
+        lambda index, *_: index < num_chunks - 1,
+        step,
+        (tf.constant(0), totals, next_noise(0)),
+        parallel_iterations=1,
+    )
+    totals = add(totals, tf.reshape(noise, shape(_CHUNK)))
+    return add(totals, exponential(shape(rest), chunk_seed(num_chunks))) if rest else totals
 
 
 def gumbel_rao(
@@ -102,9 +119,8 @@ def gumbel_rao(
         def backward(upstream):
             inputs = (working, one_hot, upstream, 1.0 / temperature)
             rows = [_flatten(x, order) for x in inputs]
-            totals = [tf.zeros_like(rows[0]), tf.zeros_like(rows[0])]
             totals = _sum_over_noise(
-                lambda size, seed: _score_gradients(*rows, size, seed), totals, num_samples, seed
+                lambda noise: _score_gradients(*rows, noise), rows[0], num_samples, seed
             )
             # scores = perturbed / temperature, and perturbed = logits + a constant.
             to_scores, to_inverse = [_unflatten(x, order, working) for x in totals]
@@ -116,13 +132,13 @@ def gumbel_rao(
     return tf.cast(zero_masked(estimate(working, temperature), mask), logits.dtype)
 
 
-def _score_gradients(logits, one_hot, upstream, inverse_temperature, size, seed):
-    """Sums over `size` noises of the gradient to the scores, alone and times `perturbed`.
+def _score_gradients(logits, one_hot, upstream, inverse_temperature, noise):
+    """Sums over some noises of the gradient to the scores, alone and times `perturbed`.
 
-    All tensors are `[num_classes, rows]`: sums over the classes then run over whole rows at
-    once, twice as fast as over a short last axis.
+    All tensors but the noise `[size, num_classes, rows]` are `[num_classes, rows]`: sums over
+    the classes then run over whole rows at once, twice as fast as over a short last axis.
     """
-    perturbed = gumbel_given_winner(logits, one_hot, 0, size, seed)
+    perturbed = perturbed_given_winner(logits, one_hot, noise, axis=0)
     scores = perturbed * inverse_temperature
     # By hand: `tf.nn.softmax` transposes unless the classes come last.
     weights = tf.exp(scores - tf.reduce_max(scores, axis=1, keepdims=True))

@@ -41,19 +41,19 @@ def log_exponential(shape, seed=None):
     size = 1 if sizes is None else math.prod(sizes.tolist())
     if isinstance(seed, RowSeeds) or size % 4:
         return tf.math.log(exponential(shape, seed))
-    return tf.reshape(_log_exponential_blocks(size // 4, seed), sizes)
-
-
-def _log_exponential_blocks(num_blocks, seed):
-    """`log_exponential([num_blocks, 4], seed)`, where XLA on CPU computes a block once."""
-    note_law("gumbel")
-    return tf.math.log(_exponential_of(random_blocks(num_blocks, as_seed(seed))))
+    return tf.reshape(tf.math.log(exponential_blocks(size // 4, seed)), sizes)
 
 
 def exponential(shape, seed=None):
     """Standard exponential noise, -log U: the Gumbel's other face, G = -log E."""
     note_law("gumbel")
     return _exponential_of(random_words(shape, as_seed(seed)))
+
+
+def exponential_blocks(num_blocks, seed=None):
+    """`exponential([num_blocks, 4], seed)`, where XLA on CPU computes a block once."""
+    note_law("gumbel")
+    return _exponential_of(random_blocks(num_blocks, as_seed(seed)))
 
 
 def gumbel_of(words):
@@ -90,7 +90,8 @@ def add_gumbel(logits, seed=None):
     if by_row or math.prod(size for size in sizes if size is not None) % 4:
         return logits - tf.cast(log_exponential(tf.shape(logits), seed), logits.dtype)
     rows = tf.reshape(logits, [-1, 4])
-    perturbed = rows - tf.cast(_log_exponential_blocks(tf.shape(rows)[0], seed), logits.dtype)
+    noise = tf.math.log(exponential_blocks(tf.shape(rows)[0], seed))
+    perturbed = rows - tf.cast(noise, logits.dtype)
     return tf.ensure_shape(tf.reshape(perturbed, tf.shape(logits)), logits.shape)
 
 
@@ -130,13 +131,25 @@ def gumbel_given_winner(
     0
     """
     logits = tf.stop_gradient(tf.convert_to_tensor(logits))
-    winner = tf.cast(winner, tf.bool)
     shape = tf.shape(logits)
-    if axis >= 0:
-        axis -= logits.shape.rank  # counted from the end, `num_samples` moves nothing
     if num_samples is not None:
         shape = tf.concat([[num_samples], shape], 0)
-    noise = tf.cast(exponential(shape, seed), logits.dtype)
+    return perturbed_given_winner(logits, winner, exponential(shape, seed), axis)
+
+
+def perturbed_given_winner(logits, winner, noise, axis=-1):
+    """`gumbel_given_winner` of its noise.
+
+    Args:
+        logits: float tensor `[..., num_classes]` (classes along `axis`).
+        winner: one-hot tensor of the shape of `logits`.
+        noise: standard exponentials of the shape of `logits`, or `[num_samples]` and it.
+        axis: The class axis, of the logits.
+    """
+    winner = tf.cast(winner, tf.bool)
+    if axis >= 0:
+        axis -= logits.shape.rank  # counted from the end, `num_samples` moves nothing
+    noise = tf.cast(noise, logits.dtype)
     log_partition = tf.reduce_logsumexp(logits, axis=axis, keepdims=True)
     log_probs = logits - log_partition
     # With p = exp(logits) / Z the two cases are -log(E_j / p_j + E_i) + log Z, without
