@@ -207,7 +207,9 @@ def test_few_and_many_classes(estimator, vjp, num_classes):
     value, gradient = vjp(lambda x: estimator(x, seed=1), logits, upstream)
     assert_one_hot(value)
     assert np.all(np.isfinite(gradient)) and np.any(gradient != 0)
-    np.testing.assert_allclose(tf.reduce_sum(gradient, -1), 0.0, atol=2e-5)
+    # A softmax does not see a shift of its scores, but for the rounding of sums of so many terms.
+    rounding = (num_classes + 16) * 2.0**-23 * np.abs(upstream).max()
+    np.testing.assert_allclose(tf.reduce_sum(gradient, -1), 0.0, atol=rounding)
 
 
 def test_seeds(estimator):
