@@ -157,6 +157,35 @@ def test_a_layer_is_traced_with_its_gradient():
     assert {finding.step for finding in report(functional, X).findings} == {"training"}
 
 
+def test_what_a_gradient_does_with_the_one_before_it():
+    """The upstream gradient is data: a constant would be folded, with all that is made of it."""
+
+    class Rounding(keras.layers.Layer):
+        def call(self, x):
+            @tf.custom_gradient
+            def rounding(x):
+                return x + 0.0, lambda upstream: tf.cast(in_host(upstream), x.dtype)[:, tf.newaxis]
+
+            return rounding(x)
+
+    (finding,) = report(Rounding(), X).findings
+    assert finding.op == "Sum(int32, int32)" and finding.step == "training"
+
+
+def test_ops_that_the_user_placed_on_the_cpu():
+    inner = tf.function(tf.exp)
+
+    def on_cpu(x):
+        with tf.device("CPU:0"):
+            made = tf.zeros(tf.shape(x))
+            total = tf.reduce_sum(x) + 1.0
+            return inner(x) + made + total
+
+    expected = ["Sum", "PartitionedCall", "AddV2", "AddV2"]
+    assert sorted(found(on_cpu, X)) == sorted((op, "placed on the CPU") for op in expected)
+    assert report(on_cpu, X, device="CPU").findings == ()
+
+
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_compiled_model_by_its_steps(jit_compile):
     def rounded(x):
@@ -250,7 +279,8 @@ def test_the_table():
 def test_errors():
     with pytest.raises(ValueError, match="Invalid value received for argument `device`"):
         report(in_host, X, device="TPU")
-    with pytest.raises(TypeError, match="Invalid value received for argument `fn_or_model`"):
-        report(3, X)
+    for value in (3, keras.layers.Dense):
+        with pytest.raises(TypeError, match="Invalid value received for argument `fn_or_model`"):
+            report(value, X)
     with pytest.raises(TypeError, match="Invalid value received for argument `example`"):
         report(in_host, keras.Input([3]))

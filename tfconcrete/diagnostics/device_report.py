@@ -60,6 +60,7 @@ def device_report(fn_or_model: Callable, example: Any, device: str = "GPU") -> D
 
     - an op without a kernel for the device: it runs on the host, and its inputs and
       outputs are copied there and back;
+    - an op that `tf.device` places on the CPU, with a tensor larger than a scalar;
     - a kernel that keeps a tensor larger than a scalar in host memory, such as most of
       those for int32: the device waits while the tensor is copied;
     - a constant larger than a scalar that is copied to the device on every call.
@@ -112,8 +113,10 @@ def device_report(fn_or_model: Callable, example: Any, device: str = "GPU") -> D
 
 def _steps(fn_or_model, example):
     """`(name, function, positional arguments, keyword arguments)` of everything to trace."""
-    if not callable(fn_or_model):
-        raise invalid_type("fn_or_model", "a function or a Keras model", fn_or_model)
+    if not callable(fn_or_model) or inspect.isclass(fn_or_model):
+        raise invalid_type(
+            "fn_or_model", "a function, a Keras layer or a Keras model, no class", fn_or_model
+        )
     if isinstance(example, tf.data.Dataset):
         example = example.element_spec
     example = tf.nest.map_structure(_as_spec, example)
@@ -178,7 +181,10 @@ def _layer_steps(layer):
             floats = [x for x in tf.nest.flatten([inputs, keywords]) if _is_float(x)]
             tape.watch(floats)
             outputs = layer(*inputs, training=True, **keywords)
-        return outputs, tape.gradient(outputs, [layer.trainable_weights, floats])
+            # What comes from a loss depends on the data, unlike a gradient of ones.
+            upstream = [x for x in tf.nest.flatten(outputs) if _is_float(x)]
+        sources = [layer.trainable_weights, floats]
+        return outputs, tape.gradient(upstream, sources, output_gradients=upstream)
 
     def inference(*inputs, **keywords):
         return layer(*inputs, training=False, **keywords)

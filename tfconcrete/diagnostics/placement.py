@@ -130,6 +130,8 @@ class Walk:
 
     def _op(self, op, inputs, prefix):
         """Places of an op's outputs."""
+        if self._is_placed_on_host(op):
+            return self._placed_on_host(op, inputs, prefix)
         if op.type in _CALLS:
             return self._call(op, inputs, prefix)
         if not self._quiet:
@@ -142,6 +144,21 @@ class Walk:
         if kernel is None or self._variable_on_host(op):
             return self._without_kernel(op, inputs, prefix)
         return self._with_kernel(op, inputs, kernel, prefix)
+
+    def _is_placed_on_host(self, op):
+        """Whether `tf.device` was asked for the CPU."""
+        placed = tf.DeviceSpec.from_string(op.device).device_type
+        return self.device != "CPU" and placed == "CPU"
+
+    def _placed_on_host(self, op, inputs, prefix):
+        if not self._quiet:
+            self.num_ops += 1
+        is_data = self._is_data(op, inputs)
+        tensors = [x for x, place in zip(op.inputs, inputs, strict=True) if place.is_data]
+        tensors = [x for x in [*tensors, *op.outputs] if not _is_scalar(x)]
+        if is_data and tensors:
+            self._find(op, prefix, "placed on the CPU", tensors)
+        return [Place(True, is_data) for _ in op.outputs]
 
     def _is_data(self, op, inputs):
         if op.type in _METADATA:
