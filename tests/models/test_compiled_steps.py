@@ -1,5 +1,8 @@
 """Steps as one program, and arrays as datasets: the same training as step by step."""
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -161,6 +164,29 @@ def test_weights_without_labels_count():
         for model, x in zip(models, (X, other), strict=True)
     ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "compile_options",
+    [
+        {},
+        pytest.param({"jit_compile": True, "steps_per_execution": 3}, marks=pytest.mark.slow),
+    ],
+)
+def test_arrays_are_let_go(compile_options):
+    """What read them from NumPy inside of TensorFlow would hold them for ever."""
+    model = make_model(**compile_options)
+    for use in (
+        lambda x: model.fit(x, batch_size=8, verbose=0),
+        lambda x: model.fit(x, batch_size=8, shuffle=False, validation_data=(x,), verbose=0),
+        lambda x: model.evaluate(x, batch_size=8, verbose=0),
+    ):
+        array = X.copy()
+        alive = weakref.ref(array)
+        use(array)
+        del array
+        gc.collect()
+        assert alive() is None
 
 
 def test_what_keras_does_with_arrays_still_works():

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfconcrete as tfc
 from tests.models.enumeration import PIXELS, dense, gaussian_encoder, make_data
+from tfconcrete.models.data import check_data
 
 layers = tfc.layers
 VAE = tfc.models.DiscreteVAE
@@ -116,6 +117,59 @@ def test_nan_in_a_dataset_is_named_also_under_xla(jit_compile):
     data = tf.data.Dataset.from_tensor_slices(x).batch(8)
     with pytest.raises(tf.errors.InvalidArgumentError, match="without NaN or infinity"):
         model.fit(data, verbose=0)
+
+
+class Batches(keras.utils.PyDataset):
+    """Two batches; counts what Keras calls."""
+
+    def __init__(self, x):
+        super().__init__()
+        self.x, self.epochs = x, 0
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return (self.x[4 * index : 4 * index + 4],)
+
+    def on_epoch_end(self):
+        self.epochs += 1
+
+
+def generate(x):
+    while True:
+        yield from (Batches(x)[index] for index in range(2))
+
+
+def none_beside(x):
+    return ((*batch, None) for batch in generate(x))
+
+
+@pytest.mark.parametrize("make", [Batches, generate, none_beside])
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+def test_batches_from_python_are_checked_under_xla(make, steps_per_execution):
+    x = make_data(8)
+    model = VAE(ENCODER, DECODER, concrete())
+    model.compile("adam", jit_compile=True, steps_per_execution=steps_per_execution)
+    before = [w.numpy() for w in model.trainable_weights]
+    x[7, 2] = np.nan
+    for bad, words in ((x, "without NaN or infinity"), (x[:4] + 2.0, "values from 0")):
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=words):
+            model.evaluate(make(np.resize(bad, x.shape)), steps=2, verbose=0)
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=words):
+        model.fit(make(np.resize(bad, x.shape)), steps_per_epoch=2, verbose=0)
+    for weight, value in zip(model.trainable_weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
+def test_a_checked_dataset_does_what_it_did():
+    data = Batches(make_data(8))
+    data.max_queue_size = 3
+    checked = check_data(data, "x", jit_compile=True)
+    assert checked.num_batches == 2 and checked.max_queue_size == 3
+    np.testing.assert_array_equal(checked[1][0], data[1][0])
+    checked.on_epoch_end()
+    assert data.epochs == 1
 
 
 def test_data_of_the_wrong_shape_raise(model):

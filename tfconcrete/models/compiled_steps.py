@@ -42,7 +42,7 @@ class CompiledSteps:
         )
 
     def __call__(self, iterator):
-        if not _is_of_tensors(iterator):
+        if not is_of_tensors(iterator):
             return self.one_step(iterator)
         logs, held, left = None, [], self.num_steps
         while left:
@@ -74,11 +74,11 @@ class CompiledSteps:
         return self._program(stacks, np.int32(len(batches)))
 
 
-def _is_of_tensors(iterator):
+def is_of_tensors(data):
     """Whether these are batches that can be put on top of each other."""
-    return isinstance(iterator, tf.data.Iterator) and all(
+    return isinstance(data, (tf.data.Dataset, tf.data.Iterator)) and all(
         isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string
-        for spec in keras.tree.flatten(iterator.element_spec)
+        for spec in keras.tree.flatten(data.element_spec)
     )
 
 

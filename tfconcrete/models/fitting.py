@@ -3,10 +3,11 @@
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfconcrete._workers import is_multi_worker
-from tfconcrete.models.compiled_steps import CompiledSteps
+from tfconcrete.models.compiled_steps import CompiledSteps, is_of_tensors
 from tfconcrete.models.data import (
     array_batches,
     check_data,
@@ -101,9 +102,9 @@ class Fitting(Replicated, keras.Model):
         """The data of `fit` or `evaluate`, or an error that names what is wrong with them."""
         check_shape(x, "x", input_spec(as_list(self.encoder)[0]))
         limits, target = self._limits(), self._target_index()
-        is_dataset = isinstance(x, tf.data.Dataset)
-        x_limits, y_limits = (limits, None) if target == 0 or is_dataset else (None, limits)
-        is_unchecked = self.jit_compile and not self._runs_as_one_program()
+        has_both = not isinstance(x, (np.ndarray, tf.Tensor, tuple, list, dict))
+        x_limits, y_limits = (limits, None) if target == 0 or has_both else (None, limits)
+        is_unchecked = self.jit_compile and not (self._runs_as_one_program() and is_of_tensors(x))
         x = check_data(x, "x", x_limits, is_unchecked, target)
         return without_autotune(x), check_data(y, "y", y_limits)
 
