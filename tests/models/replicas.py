@@ -86,8 +86,9 @@ def test_refusals():
         assert make(optimizer=SGD(0.1, use_ema=True)).fit(X, X, verbose=0)
     refused(functional(steps_per_execution=2), "steps_per_execution", "2 replicas")
     refused(functional(jit_compile=True), "jit_compile", "2 replicas")
-    summed = keras.losses.MeanSquaredError(reduction="sum")
-    refused(functional(loss=summed), "reduction", "sum_over_batch_size")
+    for reduction in ("sum", "mean_with_sample_weight"):
+        loss = keras.losses.MeanSquaredError(reduction=reduction)
+        refused(functional(loss=loss), "reduction", "sum_over_batch_size")
     refused(vae(steps_per_execution=2), "steps_per_execution", "2 replicas")
     refused(vae(keras.layers.Dropout(0.5), jit_compile=True), "jit_compile", "dropout")
     refused(joint(jit_compile=True), "jit_compile", "JointVAE")
@@ -136,6 +137,38 @@ def test_uneven_batches_weigh_examples_alike():
         model.fit(X[:rows], X[:rows], batch_size=32, epochs=1, shuffle=False, verbose=0)
         expected = 0.1 * 2 * X[:rows].mean(0) / 6
         np.testing.assert_allclose(kernel.bias.numpy(), expected, rtol=1e-4, atol=1e-7)
+
+
+def clipped(gradient, clipnorm=None, global_clipnorm=None, clipvalue=None):
+    """What Keras' optimizers make of the only gradient that is not zero."""
+    norm = clipnorm or global_clipnorm
+    if norm is None:
+        return np.clip(gradient, -clipvalue, clipvalue)
+    return gradient * min(1.0, norm / np.linalg.norm(gradient))
+
+
+def test_the_whole_gradient_is_clipped():
+    """Not the part of each replica: parts that cancel each other would count for more."""
+    x = np.array([[1.0] * 6, [1.0] * 6, [0.0] * 3 + [1.0] * 3], np.float32)
+    expected = 2 * x.mean(0) / 6
+    for name in ("clipnorm", "global_clipnorm", "clipvalue"):
+        for scaled in (False, True):
+            for bound in (0.1, 10.0):
+                optimizer = keras.optimizers.SGD(0.1, **{name: bound})
+                if scaled:
+                    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0)
+                model = functional(optimizer=optimizer)
+                output = model.layers[-1]
+                output.kernel.assign(tf.zeros([4, 6]))
+                output.kernel.trainable = False
+                model.fit(x, x, batch_size=32, shuffle=False, verbose=0)
+                step = 0.1 * clipped(expected, **{name: bound})
+                np.testing.assert_allclose(output.bias.numpy(), step, rtol=1e-4, atol=1e-7)
+    model = vae(optimizer=keras.optimizers.SGD(0.1, clipvalue=0.01), jit_compile=True)
+    model.decoder.layers[-1].kernel.assign(tf.zeros([4, 6]))
+    model.fit(x, batch_size=32, shuffle=False, verbose=0)
+    step = 0.1 * np.clip((x - 0.5).mean(0), -0.01, 0.01)
+    np.testing.assert_allclose(model.decoder.layers[-1].bias.numpy(), step, rtol=1e-4, atol=1e-7)
 
 
 def test_penalties_on_the_mean_over_all_replicas():

@@ -17,6 +17,7 @@ from tfconcrete.models.fitting import Fitting
 from tfconcrete.models.replicas import (
     batch_share,
     check_compilable,
+    clipped_together,
     compiled_gradient,
 )
 from tfconcrete.models.signature import Signature, one_or_list
@@ -206,6 +207,7 @@ class BoundModel(Fitting):
         if self._compiles_replicas:
             gradient = compiled_gradient(self, gradient)
         terms, gradients = gradient(x, y, sample_weight, share)
+        gradients = clipped_together(self.optimizer, gradients)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         self.after_step(terms)
         self._count(x, y, terms, sample_weight)

@@ -50,6 +50,29 @@ def mean_over_replicas(values, weight=None):
     return local + tf.stop_gradient(everywhere - local)
 
 
+def clipped_together(optimizer, gradients):
+    """A replica's gradients, which add up to what the optimizer's clipping makes of the sum.
+
+    Keras clips the part of each replica, and adds them up afterwards.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if num_replicas() == 1 or not (inner.clipnorm or inner.global_clipnorm or inner.clipvalue):
+        return gradients
+    # A scaled loss is unscaled before the clipping.
+    scale = optimizer.scale_loss(tf.ones([]))
+    known = [tf.convert_to_tensor(x) / scale for x in gradients if x is not None]
+    context = tf.distribute.get_replica_context()
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, known)
+    if inner.clipnorm:
+        total = [tf.clip_by_norm(x, inner.clipnorm) for x in total]
+    elif inner.global_clipnorm:
+        total, _ = tf.clip_by_global_norm(total, inner.global_clipnorm)
+    else:
+        total = [tf.clip_by_value(x, -inner.clipvalue, inner.clipvalue) for x in total]
+    shares = iter([x * scale / num_replicas() for x in total])
+    return [None if x is None else next(shares) for x in gradients]
+
+
 def refuse_parameter_servers(strategy):
     """Raises under a `ParameterServerStrategy`, which Keras 3 cannot `fit` with."""
     if isinstance(strategy, tf.distribute.ParameterServerStrategy):
@@ -78,7 +101,7 @@ def check_settings(model):
         used.append((name, value, None, "decides in the middle of a step, where replicas wait"))
     for loss in keras.tree.flatten(getattr(model, "loss", None)):
         reduction = getattr(loss, "reduction", None)
-        if reduction == "sum":
+        if reduction in ("sum", "mean_with_sample_weight"):
             used.append(("reduction", reduction, "'sum_over_batch_size'", "takes means of parts"))
     for name, value, expected, why in used:
         if value != expected:
@@ -121,11 +144,12 @@ class Replicated(_Model):
 
     Put it before `keras.Model` in the bases of a model, functional or subclassed. Keras 3.15
     by itself cannot start `fit` on arrays with several workers, nor with a first batch that
-    does not divide by the replicas, and counts the examples of an uneven last batch by the
-    wrong weights. What Keras cannot distribute at all (`jit_compile=True`, `steps_per_execution`
-    above 1, gradient accumulation, a moving average that overwrites weights) raises before
-    training starts. Files of `save` and `save_weights` appear whole, whenever a run is killed;
-    all workers call them, and worker 0 writes. The models of `tfc.models` have all this already.
+    does not divide by the replicas, counts the examples of an uneven last batch by the wrong
+    weights, and clips gradients before it adds them up. What Keras cannot distribute at all
+    (`jit_compile=True`, `steps_per_execution` above 1, gradient accumulation, a moving average
+    that overwrites weights) raises before training starts. Files of `save` and `save_weights`
+    appear whole, whenever a run is killed; all workers call them, and worker 0 writes. The
+    models of `tfc.models` have all this already.
 
     Example:
 
@@ -178,7 +202,8 @@ class Replicated(_Model):
             counted = tf.where(rows > 0, loss, tf.zeros_like(loss))
             scaled = self.optimizer.scale_loss(counted * tf.cast(share, loss.dtype))
         weights = self.trainable_weights
-        self.optimizer.apply_gradients(zip(tape.gradient(scaled, weights), weights, strict=True))
+        gradients = clipped_together(self.optimizer, tape.gradient(scaled, weights))
+        self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
         self._loss_tracker.update_state(counted, sample_weight=rows)
         return self._as_logs(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
