@@ -4,6 +4,7 @@ import http.server
 import json
 import socket
 import threading
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import tensorflow as tf
 from tfconcrete.export import client
 
 pytest.importorskip("tensorflow_serving")
-from tensorflow_serving.apis import predict_pb2
+import grpc
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
 def test_urls():
@@ -166,11 +168,31 @@ def test_rest_errors():
         '{"predictions": [{"a": 1}, 3]}',
         f'{{"outputs": [{2**70}]}}',
         '{"outputs": [-1, 9223372036854775808]}',
+        f'{{"outputs": {"[" * 500}1{"]" * 500}}}',
     ],
 )
 def test_answers_that_make_no_sense(answer):
     with pytest.raises(ValueError, match="`answer`"):
         client.read_rest(answer)
+
+
+def test_numbers_beyond_64_bits_are_said_to_be_so():
+    for number in (2**64, -(2**63) - 1):
+        with pytest.raises(ValueError, match="64 bits"):
+            client.rest_body({"x": [1, number]})
+
+
+def test_whole_numbers_in_an_array_of_objects():
+    request = client.grpc_request("m", {"x": np.array([[1, 2**40]], object)})
+    sent = tf.make_ndarray(request.inputs["x"])
+    assert sent.dtype == np.int64 and sent.tolist() == [[1, 2**40]]
+
+
+def test_floats_of_more_than_double_precision():
+    x = np.array([1.5, -2.25], np.longdouble)
+    assert json.loads(client.rest_body({"x": x}))["inputs"]["x"] == [1.5, -2.25]
+    sent = tf.make_ndarray(client.grpc_request("m", {"x": x}).inputs["x"])
+    assert sent.dtype == np.float32 and sent.tolist() == [1.5, -2.25]
 
 
 def test_grpc_round_trip():
@@ -233,6 +255,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self._send(500, '{"message": "not ours"}')
         elif kind == "deep":
             self._send(200, "[" * 100_000)
+        elif kind == "nested":
+            self._send(200, f'{{"outputs": {"[" * 500}1{"]" * 500}}}')
         else:
             self._send(
                 200, {"nothing": "null", "list": "[1]", "ragged": '{"outputs": [[1], 2]}'}[kind]
@@ -281,6 +305,7 @@ def test_predict_over_rest(host):
         ("login", "status 200.*not in JSON.*Log in"),
         ("other", "status 500.*not ours"),
         ("deep", r"status 200.*not in JSON.*\[\["),
+        ("nested", r"status 200, and not as TF Serving does: .*\[\["),
         ("nothing", "status 200, and not as TF Serving does: 'null'"),
         ("list", r"status 200, and not as TF Serving does: '\[1\]'"),
         ("ragged", "status 200, and not as TF Serving does: .*outputs"),
@@ -303,6 +328,29 @@ def test_nobody_answers(scheme):
         client.predict(f"{scheme}localhost:{free_port()}", {"x": [1]}, model="m", timeout=10)
 
 
+def test_nobody_has_that_name():
+    with pytest.raises(ConnectionError, match="No answer"):
+        client.predict("grpc://nowhere.invalid:8500", {"x": [1]}, model="m", timeout=10)
+
+
+class TooBusy(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Answers as TF Serving does when the queue of its batching is full."""
+
+    def Predict(self, request, context):
+        text = "The batch scheduling queue to which this task was submitted is full"
+        context.abort(grpc.StatusCode.UNAVAILABLE, text)
+
+
+def test_a_server_that_is_too_busy_has_answered():
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(TooBusy(), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    with pytest.raises(client.ServerError, match="UNAVAILABLE: The batch scheduling queue"):
+        client.predict(f"grpc://localhost:{port}", {"x": [1]}, model="m", timeout=10)
+    server.stop(None)
+
+
 @pytest.mark.parametrize("scheme", ["", "grpc://"])
 def test_a_server_that_is_too_slow(scheme):
     with socket.socket() as listener:
@@ -320,6 +368,10 @@ def test_a_server_that_is_too_slow(scheme):
         {"timeout": 0},
         {"url_or_host": 3},
         {"inputs": {"x": []}},
+        {"signature": None},
+        {"signature": 3},
+        {"outputs": 3},
+        {"outputs": [3]},
     ],
 )
 def test_wrong_arguments_ask_nobody(arguments):

@@ -8,6 +8,7 @@ extra.
 import contextlib
 import http.client
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -23,6 +24,8 @@ from tfconcrete.export.wire import from_json, is_base64, request_arrays, to_json
 _GRPC = "grpc://"
 # Answers may be larger than the 4 MB that gRPC takes otherwise.
 _CHANNEL = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+# What gRPC itself says with the code of a server that is too busy.
+_NO_SERVER = re.compile("connect|resolving|socket|reset by peer|goaway", re.IGNORECASE)
 
 
 class ServerError(RuntimeError):
@@ -73,6 +76,7 @@ def predict(
     ```
     """
     check_number(timeout, "timeout", "a positive number of seconds", 1e-3)
+    _check_outputs(outputs)
     if not isinstance(url_or_host, str):
         if not hasattr(url_or_host, "unary_unary"):
             raise invalid_type("url_or_host", "an address or a `grpc.Channel`", url_or_host)
@@ -97,6 +101,18 @@ def _named(model):
     if not isinstance(model, str) or not model:
         raise invalid_type("model", "the name of the model to ask", model)
     return model
+
+
+def _signature_named(signature):
+    if not isinstance(signature, str):
+        raise invalid_type("signature", "the name of a signature", signature)
+    return signature
+
+
+def _check_outputs(outputs):
+    names = [outputs] if isinstance(outputs, str) else outputs or []
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise invalid_type("outputs", "None, or the name of the output", outputs)
 
 
 def _ask_rest(url, body, outputs, timeout):
@@ -144,7 +160,7 @@ def _ask_grpc(channel, model, inputs, signature, version, timeout):
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise TimeoutError(f"No answer within {timeout} s: {details}") from error
-        if code is grpc.StatusCode.UNAVAILABLE and "connect" in details:
+        if code is grpc.StatusCode.UNAVAILABLE and _NO_SERVER.search(details):
             raise ConnectionError(f"No answer: {details}") from error
         raise ServerError(f"TF Serving answered {code.name}: {details}") from error
     return read_grpc(answer)
@@ -195,7 +211,7 @@ def rest_body(inputs: Any, signature: str = "serving_default") -> str:
     '{"signature_name": "decode", "inputs": {"codes": [[3, 1]]}}'
     """
     columns = {name: to_json(array) for name, array in request_arrays(inputs).items()}
-    return json.dumps({"signature_name": signature, "inputs": columns})
+    return json.dumps({"signature_name": _signature_named(signature), "inputs": columns})
 
 
 def read_rest(answer: Any, outputs: Any = None) -> dict[str, np.ndarray]:
@@ -219,6 +235,7 @@ def read_rest(answer: Any, outputs: Any = None) -> dict[str, np.ndarray]:
     >>> tfc.export.client.read_rest('{"outputs": [[3, 1]]}', "codes")
     {'codes': array([[3, 1]], dtype=int32)}
     """
+    _check_outputs(outputs)
     if isinstance(answer, (str, bytes)):
         try:
             answer = json.loads(answer)
@@ -273,8 +290,8 @@ def grpc_request(
     ('generate', True)
     """
     request = serving_protos("predict_pb2").PredictRequest()
-    request.model_spec.name = model
-    request.model_spec.signature_name = signature
+    request.model_spec.name = _named(model)
+    request.model_spec.signature_name = _signature_named(signature)
     if version is not None:
         request.model_spec.version.value = check_count(version, "version", 0)
     for name, array in request_arrays(inputs).items():

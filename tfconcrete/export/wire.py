@@ -37,6 +37,10 @@ def _whole(value):
                 if min(exact.flat) < 0:  # NumPy 1 would wrap it around
                     raise OverflowError(f"{min(exact.flat)} is no unsigned number")
                 return exact.astype(np.uint64)
+    if array.dtype.kind == "O" and array.size and all(isinstance(x, int) for x in array.flat):
+        if not isinstance(value, np.ndarray):
+            raise OverflowError(f"{max(array.flat, key=abs)} has more than 64 bits")
+        return _whole(array.tolist())
     return array
 
 
@@ -58,7 +62,7 @@ def _request_array(value, name):
     strings = array.dtype.kind == "O" and all(isinstance(x, (str, bytes)) for x in array.flat)
     if not strings and array.dtype.kind not in "biufV":  # V: bfloat16
         raise invalid_type("inputs", f"numbers, booleans or strings in '{name}'", value)
-    if array.dtype == np.float64:
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
         return _to_float32(array, name)
     if array.dtype.kind == "i" and not hasattr(value, "dtype"):
         return _smallest(array)
@@ -103,7 +107,10 @@ def from_json(value, name):
 
     Numbers with a decimal point are float32, unless they are too large for it.
     """
-    value = _decode(value)
+    try:
+        value = _decode(value)
+    except RecursionError as error:
+        raise _not_an_array(name, "lists in lists in lists, ...") from error
     try:
         array = _whole(value)
     except (ValueError, OverflowError) as error:
