@@ -98,8 +98,11 @@ def test_wrong_kinds_of_numbers(exported, tmp_path):
         tfc.export.to_litert(exported[1], "int8")
     with pytest.raises(ValueError, match="`opset`"):
         tfc.export.to_onnx(exported[1], opset=0)
-    with pytest.raises(ValueError, match="SavedModel"):
-        tfc.export.to_onnx(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="`opset`.*99"):
+        tfc.export.to_onnx(exported[1], opset=99)
+    for convert in CONVERTERS.values():
+        with pytest.raises(ValueError, match="`version_path`.*SavedModel"):
+            convert(tmp_path / "nowhere")
 
 
 def test_what_cannot_go_is_said(exported):
@@ -118,6 +121,7 @@ def test_ops_that_a_runtime_lacks_are_named(tmp_path):
     path = tfc.export.save_discrete(model, tmp_path / "m")
     report = tfc.export.to_onnx(path)
     assert "PopulationCount" in report.skipped["serving_default"]
+    assert [file.name for file in path.parent.iterdir()] == ["1"]
 
 
 def test_the_extra_is_named(exported, monkeypatch):
@@ -195,6 +199,7 @@ def in_int8(tmp_path_factory):
     cut = tfc.IGRSample("stick_breaking", precision=0.3, name="cut")
     outputs = {
         "plain": tfc.ConcreteSample(name="plain")(head(7)),
+        "single": tfc.ConcreteSample(name="single")(keras.layers.Dense(7)(hidden)),
         "concrete": masked("concrete", head()),
         "binary": masked("binary", head()),
         "igr": masked("igr", [head(4), head(4)]),
@@ -225,7 +230,8 @@ def test_masks_and_sticks_in_int8(in_int8):
 def test_what_is_chosen_in_int8_is_whole(in_int8):
     """Whatever the codes: rounding one-hots to a common scale must not lose a class."""
     _, found = in_int8
-    np.testing.assert_array_equal(found["plain"], np.eye(7)[found["plain_codes"]])
+    for name in ("plain", "single"):
+        np.testing.assert_array_equal(found[name], np.eye(7)[found[f"{name}_codes"]])
     for name in ("igr_stick_breaking", "igr_truncated", "cut"):
         right = np.arange(5) == found[f"{name}_codes"][..., None]
         np.testing.assert_array_equal(found[name], right)
@@ -258,6 +264,32 @@ def test_a_quantizer_that_ends_its_process(tmp_path, monkeypatch):
     assert "(signal 9)" in reason and "['z_codes']" in reason and "it is too much" in reason
     with pytest.raises(ConversionError, match="signal 9"):
         tfc.export.to_litert(path, "int8", x, signatures=["serving_default"])
+
+
+@pytest.mark.slow
+def test_decoding_a_single_variable_in_int8(tmp_path):
+    """Not only in proportion: the zeros of its one-hots are zeros."""
+    keras.utils.set_random_seed(0)
+    encoder = keras.Sequential([keras.Input([FEATURES], name="image"), keras.layers.Dense(5)])
+    decoder = keras.Sequential([keras.Input([5]), keras.layers.Dense(FEATURES)])
+    latent = tfc.ConcreteSample(name="z")
+    model = tfc.models.DiscreteVAE(encoder, decoder, latent, likelihood="gaussian")
+    path = tfc.export.save_discrete(model, tmp_path / "vae")
+    report = tfc.export.to_litert(path, "int8", images(200), signatures=["decode"])
+    largest = max(np.abs(weight).max() for weight in decoder.get_weights())
+    assert report["decode"].outputs["images"].error < 3 * largest / 127
+
+
+@pytest.mark.slow
+def test_why_int8_does_not_go(tmp_path):
+    """In the converter's words, not in a line of its graph."""
+    text = keras.Input([3], dtype="string", name="text")
+    numbers = keras.layers.StringLookup(vocabulary=list("abc"))(text)
+    logits = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(9, 40)(numbers))
+    model = keras.Model(text, tfc.ConcreteSample(name="z")(logits))
+    path = tfc.export.save_discrete(model, tmp_path / "m")
+    report = tfc.export.to_litert(path, "int8", np.array([list("abc")] * 4))
+    assert "op is neither a custom op nor a flex op" in report.skipped["serving_default"]
 
 
 @pytest.mark.slow

@@ -132,7 +132,7 @@ class Source:
     """
 
     def __init__(self, version_path, examples=None):
-        self.path = find_saved_model(version_path)
+        self.path = find_saved_model(version_path, "version_path")
         self._meta_graph, problem = read_meta_graph(self.path)
         if self._meta_graph is None:
             raise invalid_value("version_path", f"a SavedModel ({problem})", str(version_path))
@@ -236,7 +236,8 @@ def convert(source, runtime, path, signatures, make, run):
         if inputs is not None:
             outputs = _compare(source, name, inputs, run(content, name, inputs))
         reports[name] = ConvertedSignature(str(pathlib.Path(path) / f"{name}{suffix}"), outputs)
-    write_files(pathlib.Path(path), contents)
+    if contents:
+        write_files(pathlib.Path(path), contents)
     return ConversionReport(runtime, reports, skipped)
 
 

@@ -11,11 +11,15 @@ import sys
 import numpy as np
 import tensorflow as tf
 from tensorflow.lite.python.convert import mlir_quantize
+from tensorflow.lite.python.convert_phase import ConverterError
 from tensorflow.lite.python.optimize.calibrator import Calibrator, add_intermediate_tensors
 
 from tfconcrete.export.float_nodes import float_nodes, without_far_ranges
 
 _ROWS = 32  # of a step of the calibration
+# Of the two outputs of a top-k the indices are no node that could be named; and zeros become
+# halves in the int8 one-hot, which the converter makes of comparisons where it knows them.
+_FLOAT_OPS = ["TOPK_V2", "ONE_HOT"]
 
 
 def new_converter(path, signature):
@@ -49,8 +53,7 @@ def quantized(path, signature, inputs):
     return mlir_quantize(
         without_far_ranges(calibrated),
         denylisted_nodes=float_nodes(calibrated),
-        # Of its two outputs the indices are no node that could be named.
-        denylisted_ops=["TOPK_V2"],
+        denylisted_ops=_FLOAT_OPS,
     )
 
 
@@ -58,7 +61,10 @@ def main():
     path, signature, given, made = sys.argv[1:]
     with np.load(given) as file:  # strings have come as bytes of one length
         inputs = {k: x.astype(object) if x.dtype.kind == "S" else x for k, x in file.items()}
-    content = quantized(path, signature, inputs)
+    try:
+        content = quantized(path, signature, inputs)
+    except ConverterError as error:  # its other lines hold the graph
+        sys.exit(str(error).strip().splitlines()[0])
     interpreter = tf.lite.Interpreter(model_content=content)
     interpreter.get_signature_runner(signature)(**{name: x[:_ROWS] for name, x in inputs.items()})
     pathlib.Path(made).write_bytes(content)

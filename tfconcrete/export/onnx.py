@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfconcrete._checks import check_count
+from tfconcrete._checks import check_count, invalid_value
 from tfconcrete.export.conversion import ConversionError, ConversionReport, Source, convert
 
 
@@ -51,7 +51,10 @@ def to_onnx(
     ```
     """
     check_count(opset, "opset")
-    onnxruntime, from_function, operators = _libraries()
+    onnxruntime, tf2onnx, operators = _libraries()
+    newest = max(tf2onnx.constants.OPSET_TO_IR_VERSION)
+    if opset > newest:
+        raise invalid_value("opset", f"one that tf2onnx knows, at most {newest}", opset)
     source = Source(version_path, examples)
 
     def make(signature):
@@ -62,7 +65,7 @@ def to_onnx(
 
         arguments = list(specs.values())
         function = tf.function(call, input_signature=arguments, autograph=False)
-        model, _ = from_function(function, arguments, opset=opset)
+        model, _ = tf2onnx.convert.from_function(function, arguments, opset=opset)
         unknown = {node.op_type for node in model.graph.node} - operators(opset)
         if unknown:
             raise ConversionError(f"tf2onnx knows no form of {', '.join(sorted(unknown))}")
@@ -93,4 +96,4 @@ def _libraries():
         schemas = onnx.defs.get_all_schemas_with_history()
         return {schema.name for schema in schemas if schema.since_version <= opset}
 
-    return onnxruntime, tf2onnx.convert.from_function, operators
+    return onnxruntime, tf2onnx, operators

@@ -24,14 +24,14 @@ def is_file(path):
         return False
 
 
-def find_saved_model(path):
+def find_saved_model(path, argument="path"):
     """The folder of a SavedModel: `path`, or the highest version in it."""
-    path = check_path(path)
+    path = check_path(path, argument)
     names = ("saved_model.pb", "saved_model.pbtxt")
     if not any(is_file(path / name) for name in names) and versions(path):
         path = version_folder(path, versions(path)[-1])
     if not os.path.isdir(path):
-        raise invalid_value("path", "the folder of a SavedModel", str(path))
+        raise invalid_value(argument, "the folder of a SavedModel", str(path))
     return path
 
 

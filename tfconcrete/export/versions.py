@@ -38,13 +38,13 @@ class UnwritablePath(OSError, ValueError):
         return self.args[0]
 
 
-def check_path(path):
+def check_path(path, argument="path"):
     """A local folder, as a `pathlib.Path`."""
     expected = "the path of a local folder"
     if not isinstance(path, (str, os.PathLike)):
-        raise invalid_type("path", expected, path)
+        raise invalid_type(argument, expected, path)
     if not os.fspath(path) or "://" in os.fspath(path):
-        raise invalid_value("path", expected, path)
+        raise invalid_value(argument, expected, path)
     return pathlib.Path(path)
 
 
