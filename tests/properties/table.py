@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 import tfconcrete as tfc
 
@@ -53,6 +54,13 @@ def _binary(function):
     return call
 
 
+def _from_quantile(logits, temperature, class_mask, axis, seed):
+    noise = tfp.distributions.Logistic(tf.zeros([], tf.float32), 1.0)
+    relaxed, _ = r.binary_from_quantile(logits, temperature, noise, seed)
+    # It takes no mask; the laws here have one.
+    return relaxed if class_mask is None else tf.where(class_mask, relaxed, tf.zeros_like(relaxed))
+
+
 def _sampled(logits, temperature, class_mask, axis, seed):
     return e.sample_and_log_prob(logits, None, class_mask, axis, batch_ndims=0, seed=seed)[0]
 
@@ -79,6 +87,7 @@ SUBJECTS = {
     "binary_sample_and_log_prob": Subject(_sampled, "bits", False),
     "bin_concrete": Subject(_binary(r.bin_concrete), "interval"),
     "logit_bin_concrete": Subject(_binary(r.logit_bin_concrete), "line"),
+    "binary_from_quantile": Subject(_from_quantile, "interval"),
     "bin_concrete_straight_through": Subject(_binary(e.bin_concrete_straight_through), "bits"),
 }
 

@@ -24,9 +24,9 @@ SCALES = (0.0, 1.0, 30.0, 1e4, 1e9, 3e38)
 @st.composite
 def parameters(draw, binary):
     """Logits and a temperature for each batch entry; the temperature's batch may be larger."""
-    rank = draw(st.integers(0, 3))
+    rank = draw(st.integers(0, 5 if binary else 4))
     batch = [draw(st.integers(0 if draw(st.integers(0, 9)) == 0 else 1, 3)) for _ in range(rank)]
-    event = [] if binary else [draw(st.sampled_from((2, 3, 10, 64, 65)))]
+    event = [] if binary else [draw(st.sampled_from((2, 3, 10, 63, 64, 65, 66)))]
     dtype = draw(st.sampled_from(("float16", "bfloat16", "float32", "float64")))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     own = batch[draw(st.integers(0, rank)) :]

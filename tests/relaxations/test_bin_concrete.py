@@ -218,3 +218,11 @@ def test_a_temperature_with_more_rows_than_the_logits_raises(shape):
         with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
             traced(tf.zeros([3]), temperature)
         assert traced(tf.zeros([2, 4, 3]), temperature[..., :1]) is not None
+
+
+@pytest.mark.parametrize("loc", [[0.0, 0.0, 0.0], [[0.0], [1.0]]])
+def test_a_batch_of_noises_is_refused(loc):
+    """Its draws would have another shape than the logits."""
+    batch = tfd.Normal(tf.constant(loc), 1.0)
+    with pytest.raises(ValueError, match="argument `distribution`. Expected a scalar"):
+        relaxations.binary_from_quantile(tf.zeros([3]), 0.5, batch, seed=0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfconcrete._checks import check_floating, check_temperature, is_number
+from tfconcrete._checks import check_floating, check_temperature, invalid_value, is_number
 from tfconcrete._dtypes import cast, cast_within, float_at_least_32
 from tfconcrete._floors import above_floor, clip
 from tfconcrete._seeds import as_seed
@@ -190,6 +190,8 @@ def binary_from_quantile(
     check_floating(logits, "logits")
     logits = tf.convert_to_tensor(logits)
     temperature = match_temperature(temperature, logits)
+    if distribution.batch_shape.rank or distribution.event_shape.rank:
+        raise invalid_value("distribution", "a scalar distribution", distribution)
     dtype = tf.as_dtype(distribution.dtype)
     limits = np.finfo(dtype.as_numpy_dtype)
     bounded = clip(cast(logits, dtype), np.log(limits.eps), -0.9 * np.log(limits.tiny))

@@ -9,13 +9,13 @@ import math
 import tensorflow as tf
 
 from tfconcrete._checks import check_flag, check_temperature, invalid_value
-from tfconcrete._floors import FILL
+from tfconcrete._dtypes import float_at_least_32
 from tfconcrete._softmax import softmax
 from tfconcrete._typing import Seed, TensorLike
-from tfconcrete.noise.gumbel import add_gumbel
+from tfconcrete.noise import gumbel
 from tfconcrete.relaxations.cooling import cool
 from tfconcrete.relaxations.discretize import discretize
-from tfconcrete.relaxations.masking import prepare_logits
+from tfconcrete.relaxations.masking import prepare_logits, zero_masked
 
 
 def distinct_argmax(logits: TensorLike) -> tf.Tensor:
@@ -36,8 +36,7 @@ def distinct_argmax(logits: TensorLike) -> tf.Tensor:
            [0., 0., 1.]], dtype=float32)
     """
     logits = _checked(logits)
-    working, _ = prepare_logits(logits)
-    return tf.cast(_take_in_order(working)[0], logits.dtype)
+    return tf.cast(_take_in_order(logits, tf.zeros_like(logits, tf.float32))[0], logits.dtype)
 
 
 def distinct_concrete(
@@ -67,13 +66,13 @@ def distinct_concrete(
     """
     logits = _checked(logits)
     check_flag(hard, "hard")
-    working, _ = prepare_logits(logits)
-    check_temperature(temperature, working.shape)
-    keys = add_gumbel(working, seed)
-    drawn, is_left = _take_in_order(keys)
-    keys = tf.where(is_left, keys, tf.cast(FILL, keys.dtype))
-    soft = softmax(cool(keys, temperature))
-    soft = tf.where(is_left, soft, tf.zeros_like(soft))
+    check_temperature(temperature, logits.shape)
+    noise = gumbel(logits.shape, seed)
+    drawn, is_left = _take_in_order(logits, noise)
+    working, is_left = prepare_logits(logits, is_left)
+    scores = cool(working + tf.cast(noise, working.dtype), temperature, is_left)
+    soft = zero_masked(softmax(scores), is_left)
+    soft = tf.where(tf.math.is_nan(drawn), drawn, soft)
     rows = tf.stop_gradient(drawn - soft) + soft if hard else soft
     return tf.cast(rows, logits.dtype)
 
@@ -88,30 +87,31 @@ def _checked(logits):
     return logits
 
 
-def _take_in_order(scores):
+def _take_in_order(logits, noise):
     """One-hot rows, and for each row which classes the earlier ones have left.
 
-    A row with a NaN is a row of NaN and takes nothing.
+    A row with a NaN is a row of NaN and takes nothing. The noise is added to a row when it
+    is known what is left, to logits whose largest is 0: it keeps its digits.
     """
-    scores = tf.stop_gradient(scores)
-    is_known = tf.reduce_all(tf.equal(scores, scores), axis=-1, keepdims=True)
-    scores = tf.where(is_known, scores, tf.zeros_like(scores))
-    takes = tf.cast(is_known, scores.dtype)
-    num_rows, num_classes = scores.shape
-    drawn, left = (
-        tf.TensorArray(scores.dtype, num_rows, element_shape=[num_classes]) for _ in range(2)
-    )
+    logits = tf.stop_gradient(logits)
+    is_known = tf.reduce_all(tf.equal(logits, logits), axis=-1, keepdims=True)
+    logits = tf.where(is_known, logits, tf.zeros_like(logits))
+    dtype = float_at_least_32(logits.dtype)
+    noise = tf.cast(noise, dtype)
+    takes = tf.cast(is_known, dtype)
+    num_rows, num_classes = logits.shape
+    drawn, left = (tf.TensorArray(dtype, num_rows, element_shape=[num_classes]) for _ in range(2))
 
     def take(i, is_left, drawn, left):
-        row = tf.where(is_left > 0.0, scores[i], -float("inf"))
-        hot = discretize(row)
+        row, mask = prepare_logits(logits[i], is_left > 0.0)
+        hot = zero_masked(discretize(row + noise[i]), mask)
         return i + 1, is_left - takes[i] * hot, drawn.write(i, hot), left.write(i, is_left)
 
     _, _, drawn, left = tf.while_loop(
         lambda i, *_: i < num_rows,
         take,
-        (0, tf.ones([num_classes], scores.dtype), drawn, left),
+        (0, tf.ones([num_classes], dtype), drawn, left),
         maximum_iterations=num_rows,
     )
-    drawn = tf.where(is_known, drawn.stack(), tf.constant(math.nan, scores.dtype))
+    drawn = tf.where(is_known, drawn.stack(), tf.constant(math.nan, dtype))
     return drawn, left.stack() > 0.0
