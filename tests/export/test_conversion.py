@@ -12,7 +12,7 @@ import tensorflow as tf
 import tfconcrete as tfc
 from tests.export.small import FEATURES, functional, images, vae
 from tests.export.test_portability import CLASSES, LAYERS, ROWS, VARIABLES, model_with_all_layers
-from tfconcrete.export.conversion import ConversionError, OutputReport
+from tfconcrete.export.conversion import ConversionError, OutputReport, compare_floats
 from tfconcrete.export.margins import Margins
 
 pytest.importorskip("tf2onnx")
@@ -122,6 +122,31 @@ def test_ops_that_a_runtime_lacks_are_named(tmp_path):
     report = tfc.export.to_onnx(path)
     assert "PopulationCount" in report.skipped["serving_default"]
     assert [file.name for file in path.parent.iterdir()] == ["1"]
+
+
+def test_dtypes_that_onnx_runtime_lacks_are_named(tmp_path):
+    inputs = keras.Input([4], name="x")
+    logits = keras.layers.Dense(3, dtype="mixed_bfloat16")(inputs)
+    model = keras.Model(inputs, tfc.ConcreteSample(name="z")(logits))
+    path = tfc.export.save_discrete(model, tmp_path / "m")
+    report = tfc.export.to_onnx(path)
+    assert "ONNX Runtime says" in report.skipped["serving_default"]
+
+
+@pytest.mark.parametrize(
+    ("found", "error", "correlation"),
+    [
+        ([0.0, 1.0, 2.0, np.nan, np.inf], 0.0, 1.0),
+        ([0.0, 3.0, 2.0, np.nan, np.inf], 2.0, 6 / 84**0.5),
+        ([0.0, 1.0, 2.0, 7.0, np.inf], np.nan, 1.0),
+        ([0.0, 1.0, 2.0, np.nan, 7.0], np.inf, 1.0),
+    ],
+)
+def test_floats_that_are_not_finite(found, error, correlation):
+    """The same ones on both sides count as equal; the others keep their correlation."""
+    report = compare_floats(np.array([0.0, 1.0, 2.0, np.nan, np.inf]), np.array(found))
+    np.testing.assert_equal(report.error, error)
+    np.testing.assert_allclose(report.correlation, correlation, rtol=1e-12)
 
 
 def test_the_extra_is_named(exported, monkeypatch):

@@ -38,8 +38,9 @@ class OutputReport:
             SavedModel computes them; None where none differs, or the scores are not known.
         median_margin: The median distance of the best two scores over all codes, to hold it
             against; None where the scores are not known.
-        error: The largest absolute difference of floats; None for whole numbers.
-        correlation: The correlation of floats; None for whole numbers.
+        error: The largest absolute difference of floats, NaN where one of two is NaN; None for
+            whole numbers.
+        correlation: The correlation of finite floats; None for whole numbers.
     """
 
     count: int
@@ -259,18 +260,21 @@ def _compare(source, signature, inputs, answer):
     for name, right in expected.items():
         found = np.asarray(answer[name]).reshape(right.shape)
         if right.dtype.kind == "f":
-            reports[name] = _compare_floats(right, found)
+            reports[name] = compare_floats(right, found)
         else:
             reports[name] = _compare_codes(right, found, margins, name)
     return reports
 
 
-def _compare_floats(right, found):
+def compare_floats(right, found):
+    """The `OutputReport` of floats: those of the SavedModel, and those found."""
     right, found = right.astype(np.float64).ravel(), found.astype(np.float64).ravel()
     same = (right == found) | (np.isnan(right) & np.isnan(found))
-    error = np.max(np.where(same, 0.0, np.abs(right - found)), initial=0.0)
+    finite = np.isfinite(right) & np.isfinite(found)
     with np.errstate(invalid="ignore", divide="ignore"):
-        correlation = 1.0 if same.all() else float(np.corrcoef(right, found)[0, 1])
+        error = np.max(np.where(same, 0.0, np.abs(right - found)), initial=0.0)
+        pair = np.corrcoef(right[finite], found[finite]) if finite.sum() > 1 else np.eye(2)
+        correlation = 1.0 if same.all() else float(pair[0, 1])
     return OutputReport(right.size, error=float(error), correlation=correlation)
 
 

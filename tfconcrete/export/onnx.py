@@ -10,6 +10,8 @@ import tensorflow as tf
 from tfconcrete._checks import check_count, invalid_value
 from tfconcrete.export.conversion import ConversionError, ConversionReport, Source, convert
 
+_PROVIDER = "CPUExecutionProvider"
+
 
 def to_onnx(
     version_path: str | os.PathLike,
@@ -55,7 +57,7 @@ def to_onnx(
     newest = max(tf2onnx.constants.OPSET_TO_IR_VERSION)
     if opset > newest:
         raise invalid_value("opset", f"one that tf2onnx knows, at most {newest}", opset)
-    source = Source(version_path, examples)
+    source, sessions = Source(version_path, examples), {}
 
     def make(signature):
         specs = source.specs(signature)
@@ -69,10 +71,16 @@ def to_onnx(
         unknown = {node.op_type for node in model.graph.node} - operators(opset)
         if unknown:
             raise ConversionError(f"tf2onnx knows no form of {', '.join(sorted(unknown))}")
-        return model.SerializeToString(), ".onnx"
+        content = model.SerializeToString()
+        try:
+            sessions[signature] = onnxruntime.InferenceSession(content, providers=[_PROVIDER])
+        except Exception as error:  # its classes have no other one in common
+            said = str(error).strip().splitlines()[0]
+            raise ConversionError(f"ONNX Runtime says: {said}") from error
+        return content, ".onnx"
 
     def run(content, signature, inputs):
-        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        session = sessions[signature]
         names = [output.name for output in session.get_outputs()]
         return dict(zip(names, session.run(names, inputs), strict=True))
 
