@@ -148,6 +148,7 @@ def test_codes_of_logarithms(mode, dtype):
     [
         ("cell", keras.layers.Dense(3), TypeError),
         ("sampler", keras.layers.Softmax(), TypeError),
+        ("sampler", tfc.IGRSample(), TypeError),
         ("num_classes", 1, ValueError),
     ],
 )

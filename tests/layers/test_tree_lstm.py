@@ -245,6 +245,31 @@ def test_what_lies_behind_a_sequence_is_never_read():
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("leaf_lstm", [False, True])
+def test_masked_elements_may_stand_anywhere(leaf_lstm):
+    """Before a sequence or inside of it: as if they were not there, also to the gradient."""
+    tree = make_tree(leaf_lstm=leaf_lstm)
+    x, mask = make_inputs()
+    order = np.random.default_rng(2).permuted(np.tile(np.arange(7), [6, 1]), axis=1)
+    order[0], order[1] = np.arange(7), np.roll(np.arange(7), 3)
+    # Elements keep their order among the masked ones.
+    scattered_mask = np.take_along_axis(mask.numpy(), order, 1)
+    scattered = np.full(x.shape, np.nan, "float32")
+    scattered[scattered_mask] = x.numpy()[mask.numpy()]
+    scattered = tf.constant(scattered)
+    results, gradients = [], []
+    for sequence, kept in ((x, mask), (scattered, scattered_mask)):
+        tree.choice.seed_generator.state.assign([0, 0])
+        with tf.GradientTape() as tape:
+            tape.watch(sequence)
+            found = tree(sequence, mask=kept, training=True)
+        results.append(found)
+        gradients.append(tape.gradient(found[0], sequence).numpy()[np.asarray(kept)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(*gradients)
+
+
 def test_saved_and_restored(tmp_path):
     tokens = keras.Input([None], dtype="int32", name="tokens")
     words = keras.layers.Embedding(9, 4, mask_zero=True)(tokens)
@@ -304,6 +329,7 @@ def test_short_sequences():
         ({"choice": keras.layers.Softmax()}, TypeError),
         ({"choice": tfc.ConcreteSample()}, TypeError),
         ({"choice": tfc.IGRSample()}, TypeError),
+        ({"choice": tfc.GapStraightThrough(axis=0)}, ValueError),
         ({"leaf_lstm": "yes"}, TypeError),
     ],
 )
@@ -312,3 +338,17 @@ def test_errors(arguments, error):
     arguments = {"units": 4, "choice": tfc.GapStraightThrough(), **arguments}
     with pytest.raises(error, match=f"`{name}`.*Expected.*Received"):
         tfc.layers.LatentTreeLSTM(**arguments)
+
+
+@pytest.mark.parametrize(
+    "shape, mask, error, name",
+    [
+        ([2, 5], None, ValueError, "sequence"),
+        ([2, 5, 3], np.ones([2, 5], "float32"), TypeError, "mask"),
+        ([2, 5, 3], np.ones([2, 4], bool), ValueError, "mask"),
+    ],
+)
+def test_wrong_sequences(shape, mask, error, name):
+    tree = tfc.layers.LatentTreeLSTM(4, tfc.GapStraightThrough())
+    with pytest.raises(error, match=f"`{name}`.*Expected.*Received"):
+        tree(tf.zeros(shape), mask=mask)

@@ -57,8 +57,8 @@ class SamplingCell(keras.layers.Layer):
             sampler = keras.saving.deserialize_keras_object(sampler)
         if not hasattr(cell, "state_size"):
             raise invalid_type("cell", "an RNN cell, with a `state_size`", cell)
-        if not isinstance(sampler, SamplingLayer):
-            raise invalid_type("sampler", "a sampling layer of `tfc.layers`", sampler)
+        if not isinstance(sampler, SamplingLayer) or sampler.variable.num_params != 1:
+            raise invalid_type("sampler", "a sampling layer of `tfc.layers`, of logits", sampler)
         self.cell = cell
         self.sampler = sampler
         self.num_classes = check_count(num_classes, "num_classes", 2)

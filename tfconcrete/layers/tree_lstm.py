@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfconcrete._checks import check_count, check_flag, invalid_type
+from tfconcrete._checks import check_count, check_flag, invalid_type, invalid_value
 from tfconcrete.layers.base import SamplingLayer
 from tfconcrete.layers.recorder import record_codes
 from tfconcrete.layers.tree_pairs import (
@@ -14,6 +14,7 @@ from tfconcrete.layers.tree_pairs import (
     make_pairs,
     merge_nodes,
     merge_pairs,
+    permuted,
     with_slopes,
 )
 from tfconcrete.relaxations.discretize import codes
@@ -44,9 +45,9 @@ class LatentTreeLSTM(keras.layers.Layer):
 
     Call arguments:
         sequence: float tensor `[batch, length, features]`.
-        mask: boolean `[batch, length]`, True for the elements of a sequence, which come
-            first; None where all have the full length. Keras passes the mask of an
-            `Embedding(mask_zero=True)` by itself.
+        mask: boolean `[batch, length]`, True for the elements of a sequence: the others are
+            never merged, and positions count without them. None where all have the full
+            length. Keras passes the mask of an `Embedding(mask_zero=True)` by itself.
         training: Whether `choice` gives its training output, or what its `inference` says.
 
     Returns:
@@ -77,6 +78,8 @@ class LatentTreeLSTM(keras.layers.Layer):
             choice = keras.saving.deserialize_keras_object(choice)
         if not isinstance(choice, SamplingLayer) or type(choice.variable) is not Categorical:
             raise invalid_type("choice", "a straight-through layer of `tfc.layers`", choice)
+        if choice.axis not in (-1, 1):
+            raise invalid_value("choice", "a layer with axis=-1", choice)
         self.choice = choice
         self.leaf_lstm = check_flag(leaf_lstm, "leaf_lstm")
         if leaf_lstm:
@@ -90,6 +93,8 @@ class LatentTreeLSTM(keras.layers.Layer):
             )
 
     def build(self, sequence_shape: Any) -> None:
+        if len(sequence_shape) != 3:
+            raise invalid_value("sequence", "a shape [batch, length, features]", sequence_shape)
         self.leaves.build(sequence_shape)
         self.choice.build((None, None))
         self.kernel = self.add_weight(
@@ -104,11 +109,18 @@ class LatentTreeLSTM(keras.layers.Layer):
         self, sequence: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None
     ) -> Any:
         length = sequence.shape[1] or tf.shape(sequence)[1]
+        # Places are counted in float32: int32 arithmetic runs on the host of a GPU.
+        places = tf.range(tf.cast(length, tf.float32))
         if mask is None:
             mask = tf.ones(tf.shape(sequence)[:2], tf.bool)
-        # Places are counted in float32: int32 arithmetic runs on the host of a GPU.
+        else:
+            mask = _checked(mask, sequence.shape[:2])
+            # Elements come first, in their order; what is masked may be NaN.
+            moved = tf.where(mask, places, places + tf.cast(length, tf.float32))
+            sequence = tf.where(mask[..., tf.newaxis], sequence, tf.zeros_like(sequence))
+            sequence = permuted(sequence, tf.argsort(moved))
         num_nodes = tf.reduce_sum(tf.cast(mask, tf.float32), axis=-1, keepdims=True)
-        places = tf.range(tf.cast(length, tf.float32))
+        mask = places < num_nodes
         weights = Weights(*map(tf.convert_to_tensor, (self.kernel, self.bias, self.query)))
         # `tf.identity` carries no Keras mask: what follows a sequence changes no state of it.
         leaves = self.leaves(tf.identity(sequence))
@@ -159,6 +171,16 @@ class LatentTreeLSTM(keras.layers.Layer):
             "choice": keras.saving.serialize_keras_object(self.choice),
             "leaf_lstm": self.leaf_lstm,
         }
+
+
+def _checked(mask, shape):
+    """A boolean tensor `[batch, length]`."""
+    mask = tf.convert_to_tensor(mask)
+    if mask.dtype != tf.bool:
+        raise invalid_type("mask", "a boolean tensor, True for each element", mask)
+    if not mask.shape.is_compatible_with(shape):
+        raise invalid_value("mask", f"shape {tuple(shape)}, [batch, length]", mask)
+    return mask
 
 
 class _LeafCell(keras.layers.LSTMCell):

@@ -150,6 +150,18 @@ def merge_pairs(pairs, nodes, hard, weights):
     return Pairs(placed(pairs.parent, new.parent), score[..., 0], slopes)
 
 
+@tf.custom_gradient
+def permuted(x, order):
+    """`x` `[batch, length, ...]` in another order `[batch, length]` along axis 1."""
+
+    def backward(upstream):
+        # The gradient is a permutation too: no scattering, whose sums have no fixed order.
+        inverse = tf.argsort(tf.cast(order, tf.float32))
+        return tf.gather(upstream, inverse, batch_dims=1), None
+
+    return tf.gather(x, order, batch_dims=1), backward
+
+
 def after(x):
     """What stands to the right of every place along axis 1; zeros beyond the last."""
     return tf.concat([x[:, 1:], tf.zeros_like(x[:, :1])], axis=1)
