@@ -201,3 +201,13 @@ def test_wrong_requests_are_named(tmp_path):
 def test_dtypes_are_those_of_the_header():
     for number, dtype in c_loader._DTYPES.items():
         assert tf.as_dtype(dtype).as_datatype_enum == number
+
+
+def test_nuls_at_the_end_of_listed_strings(strings):
+    """NumPy's own arrays of bytes drop them."""
+    request = {"words": [[b"a\0", b"\0\0"]], "number": 1}
+    answer = run_separately(strings, {"a": ("serving_default", request)})["a"]
+    assert answer["length"].tolist() == [[2, 2]]
+    model = c_loader.CSavedModel(strings, xla=True)
+    assert model.run("serving_default", request)["length"].tolist() == [[2, 2]]
+    model.close()

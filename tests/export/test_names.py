@@ -1,5 +1,6 @@
 """What clients may rely on: dtypes, names that last, and word of changes."""
 
+import re
 import subprocess
 import sys
 import warnings
@@ -294,3 +295,24 @@ def test_codes_that_are_none_decode_to_nan(tmp_path):
     images = load(path, "decode")(codes=codes)["images"]
     assert np.isnan(images[1:3]).all() and np.isfinite(images[[0, 3]]).all()
     np.testing.assert_allclose(images[[0, 3]], model.decode(codes[[0, 3]]), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:When providing `inputs` as a dict")
+@pytest.mark.parametrize("name", ["an image", "Gr\u00f6\u00dfe", "a:b", "a\\b", "_x", "-x", ""])
+def test_names_that_no_graph_takes_are_refused(tmp_path, name):
+    inputs = keras.Input([3])
+    model = keras.Model({name: inputs}, tfc.ConcreteSample(name="z")(inputs))
+    with pytest.raises(ValueError, match=f"its input {re.escape(repr(name))} has a name"):
+        tfc.export.save_discrete(model, tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.filterwarnings("ignore:When providing `inputs` as a dict")
+def test_names_that_a_graph_takes(tmp_path):
+    names = ["9", "a-b.c", "x>y", ".a", "B_"]
+    inputs = {name: keras.Input([3]) for name in names}
+    model = keras.Model(inputs, tfc.ConcreteSample(name="z")(sum(inputs.values())))
+    path = tfc.export.save_discrete(model, tmp_path / "m")
+    request = {name: np.array([[0, 2, 1]], np.float32) for name in names}
+    answer = run_separately(path, {"a": ("serving_default", request)})["a"]
+    assert answer["z_codes"].tolist() == [1]

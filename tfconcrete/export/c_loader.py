@@ -345,9 +345,17 @@ def _objects(values, shape):
     return array.reshape(shape)
 
 
+def _as_array(value):
+    """An array of the values, strings as objects: NumPy's own drop trailing NULs."""
+    array = np.asarray(value, order="C")
+    if array.dtype.kind in "SU" and not isinstance(value, np.ndarray):
+        return np.array(value, object)
+    return array
+
+
 def _feedable(value, dtype, name):
     """An array of the dtype that an input has, with the same values."""
-    array = np.asarray(value, order="C")
+    array = _as_array(value)
     if dtype == _STRING:
         flat = [text.encode() if isinstance(text, str) else text for text in array.flat]
         if not all(isinstance(text, bytes) for text in flat):
@@ -366,7 +374,7 @@ def _feedable(value, dtype, name):
 
 def pack_strings(array: np.ndarray) -> np.ndarray:
     """Strings as NumPy bytes that a file keeps whole; other arrays as they are."""
-    array = np.asarray(array)
+    array = _as_array(array)
     if array.dtype.kind not in "OSU":
         return array
     flat = [text.encode() if isinstance(text, str) else bytes(text) for text in array.flat]

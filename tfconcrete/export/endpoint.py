@@ -1,6 +1,7 @@
 """From a Python function to a pure graph function that a server can run."""
 
 import contextlib
+import re
 import warnings
 
 import keras
@@ -10,6 +11,9 @@ from tfconcrete.export.boundary import boundary_dtype
 from tfconcrete.export.graph import all_nodes, is_assignment, is_python, is_random, pruned
 from tfconcrete.export.names import stable_names, unique
 from tfconcrete.layers.recorder import record_codes
+
+# What may name a node, in which an input's name becomes a part of one.
+_NODE_NAME = re.compile("[A-Za-z0-9.][A-Za-z0-9_.>/-]*")
 
 
 @contextlib.contextmanager
@@ -102,6 +106,13 @@ class Endpoint:
 
     def __init__(self, name, call, specs, random=False, example=None, tracked=None):
         self.name, self.specs = name, specs
+        for key in specs:
+            if not _NODE_NAME.fullmatch(key):
+                raise ValueError(
+                    f"Cannot export signature '{name}': its input {key!r} has a name that no "
+                    "graph of TensorFlow takes. Rename the input, with ASCII letters, digits, "
+                    "'_', '-' and '.', and none of '_' and '-' first."
+                )
         self.example = example or (lambda inputs: inputs)
         try:
             with _inlined_functions():
