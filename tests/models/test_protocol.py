@@ -329,6 +329,45 @@ def test_data_of_the_wrong_kind_are_named(data, match):
         model.fit(data, verbose=0)
 
 
+@pytest.mark.parametrize(
+    "data", [{"x": X}, tf.RaggedTensor.from_tensor(X), tf.sparse.from_dense(X), None, "x"]
+)
+def test_encode_names_what_is_no_array(data):
+    for model in (vae(), joint()):
+        with pytest.raises(TypeError, match="argument `x`"):
+            model.encode(data)
+
+
+def test_encode_takes_a_dataset():
+    model = vae()
+    found = model.encode(tf.data.Dataset.from_tensor_slices(X).batch(5))
+    np.testing.assert_array_equal(found, np.argmax(model.encoder(X), -1))
+
+
+@pytest.mark.parametrize("as_dataset", [False, True])
+def test_targets_of_the_wrong_kind_are_named(as_dataset):
+    model = tfc.models.StructuredPredictor(
+        dense((6,), (3,)), dense((3,), (2, 2, 1)), layers.BinConcreteSample()
+    )
+    model.compile("adam")
+    y = np.zeros([32, 2, 2, 1], "float32")
+    for wrong, match in ((y[..., 0], r"`y`.*2, 2, 1.*\((32|None), 2, 2\)"), ({"y": y}, "`y`")):
+        data = (tf.data.Dataset.from_tensor_slices((X, wrong)).batch(8),)
+        with pytest.raises((TypeError, ValueError), match=match):
+            model.fit(*(data if as_dataset else (X, wrong)), verbose=0)
+
+
+@pytest.mark.parametrize("as_dataset", [False, True])
+def test_greys_are_no_categories(as_dataset):
+    encoder, decoder = dense((6,), (2, 3)), dense((2, 3), (6, 4))
+    model = tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample(), likelihood="categorical")
+    model.compile("adam")
+    data = tf.data.Dataset.from_tensors(0.5 * X) if as_dataset else 0.5 * X
+    error = tf.errors.InvalidArgumentError if as_dataset else ValueError
+    with pytest.raises(error, match="whole numbers from 0 to 3. Number the classes"):
+        model.fit(data, verbose=0)
+
+
 def test_images_without_their_channel_are_named():
     encoder, decoder = dense((4, 4, 1), (3,)), dense((3,), (4, 4, 1))
     model = tfc.models.DiscreteVAE(encoder, decoder, tfc.ConcreteSample())

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfconcrete._checks import invalid_type
+from tfconcrete.objectives.likelihoods import WholeNumbers
 
 _FINITE = "Expected finite data, without NaN or infinity"
 
@@ -160,12 +161,17 @@ def _check_array(array, name, limits):
         )
     if limits is None:
         return
-    lowest, highest, advice = limits
+    lowest, highest, _ = limits
     if smallest < lowest or largest > highest:
-        raise ValueError(
-            f"Invalid value received for argument `{name}`. Expected values from {lowest} to "
-            f"{highest}. {advice}. Received: {name} with values from {smallest} to {largest}"
-        )
+        received = f"values from {smallest} to {largest}"
+    elif _are_whole(limits) and array.dtype.kind == "f" and np.any(array != np.floor(array)):
+        received = f"values like {array[array != np.floor(array)][0]}"
+    else:
+        return
+    raise ValueError(
+        f"Invalid value received for argument `{name}`. {_expected(limits)} Received: {name} "
+        f"with {received}"
+    )
 
 
 def assert_finite(batch):
@@ -183,11 +189,20 @@ def assert_in_range(x, limits):
     """The tensor, with an assertion that it lies inside the limits."""
     if limits is None or not isinstance(x, tf.Tensor):
         return x
-    lowest, highest, advice = limits
     inside = _is_inside(x, limits)
-    message = f"Invalid batch of data. Expected values from {lowest} to {highest}. {advice}."
+    message = f"Invalid batch of data. {_expected(limits)}"
     with tf.control_dependencies([tf.debugging.Assert(inside, [message])]):
         return tf.identity(x)
+
+
+def _are_whole(limits):
+    return isinstance(limits, WholeNumbers)
+
+
+def _expected(limits):
+    lowest, highest, advice = limits
+    what = "whole numbers" if _are_whole(limits) else "values"
+    return f"Expected {what} from {lowest} to {highest}. {advice}."
 
 
 def _is_inside(x, limits):
@@ -199,6 +214,8 @@ def _is_inside(x, limits):
         inside &= x >= tf.cast(lowest, x.dtype)
     if highest < x.dtype.max:
         inside &= x <= tf.cast(highest, x.dtype)
+    if _are_whole(limits) and x.dtype.is_floating:
+        inside &= x == tf.floor(x)
     return tf.reduce_all(inside)
 
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfconcrete._checks import check_count, invalid_value
+from tfconcrete._checks import check_count, invalid_type, invalid_value
 from tfconcrete._seeds import as_seed, fold_in, random_words
 from tfconcrete._streams import Stream
 from tfconcrete._workers import is_multi_worker, place_among_workers
@@ -122,4 +122,6 @@ def as_array(x):
     if isinstance(x, tf.data.Dataset):
         batches = [keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in x]
         return np.concatenate([np.asarray(batch) for batch in batches])
+    if x is None or isinstance(x, (dict, str, tf.RaggedTensor, tf.SparseTensor)):
+        raise invalid_type("x", "one array or a batched dataset", x)
     return np.asarray(x)

@@ -13,7 +13,7 @@ from tfconcrete._seeds import RowSeeds, fold_in
 from tfconcrete._streams import Stream
 from tfconcrete._typing import Seed, TensorLike
 from tfconcrete.layers.seeded import SeededLayer
-from tfconcrete.models.evaluation import in_batches
+from tfconcrete.models.evaluation import as_array, in_batches
 from tfconcrete.models.replicas import mean_over_replicas
 from tfconcrete.models.sampling import (
     DiscreteSampling,
@@ -244,7 +244,7 @@ class JointVAE(VAE):
         """The most probable codes, and the location of the Gaussian latent.
 
         Args:
-            x: array `[examples, ...]`.
+            x: array `[examples, ...]` or a batched `tf.data.Dataset`.
             batch_size: Examples at a time.
             continuous: Whether to return the Gaussian's location too.
 
@@ -256,7 +256,7 @@ class JointVAE(VAE):
         return (codes, location) if continuous else codes
 
     def _encode_all(self, x, batch_size):
-        x = np.asarray(x)
+        x = as_array(x)
         self.ensure_built(x)
         return in_batches(self._encode_function, x, batch_size)
 

@@ -181,6 +181,27 @@ class StructuredPredictor(BoundModel):
             )
         return y
 
+    def check_examples(self, x: Any, y: Any = None) -> tuple[Any, Any]:
+        target = y
+        if isinstance(x, tf.data.Dataset):
+            _, target, _ = keras.utils.unpack_x_y_sample_weight(x.element_spec)
+        self._check_target(target)
+        return super().check_examples(x, y)
+
+    def _check_target(self, y):
+        if isinstance(y, (list, tuple, dict)):
+            raise invalid_type("y", "one array", y)
+        shape, outputs = getattr(y, "shape", None), self._outputs_shape
+        if shape is None or outputs is None or tf.TensorShape(shape).rank is None:
+            return
+        try:
+            self.likelihood.check(shape, outputs)
+        except ValueError:
+            raise ValueError(
+                "Invalid value received for argument `y`. Expected targets that the outputs of "
+                f"`decoder`, of shape {outputs}, describe. Received: y of shape {tuple(shape)}"
+            ) from None
+
     def generate(self, x: TensorLike, seed: Seed = None, batch_size: int = 1_000) -> np.ndarray:
         """One exact sample of the latents for each context, decoded to the mean.
 

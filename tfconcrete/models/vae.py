@@ -183,14 +183,14 @@ class VAE(BoundModel):
         """The most probable code of each variable.
 
         Args:
-            x: array `[examples, ...]`.
+            x: array `[examples, ...]` or a batched `tf.data.Dataset`.
             batch_size: Examples at a time.
 
         Returns:
             int32 array `[examples, ...]`, of the latent's shape without its class axis;
             for a stack a list of them, z_1 first.
         """
-        x = np.asarray(x)
+        x = as_array(x)
         self.ensure_built(x)
         return in_batches(self._encode_function, x, batch_size)
 

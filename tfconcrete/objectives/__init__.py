@@ -17,6 +17,7 @@ from tfconcrete.objectives.likelihoods import (
     Categorical,
     Gaussian,
     Likelihood,
+    WholeNumbers,
     get_likelihood,
 )
 from tfconcrete.objectives.mass import (
@@ -34,6 +35,7 @@ __all__ = [
     "Gaussian",
     "Likelihood",
     "LinearCapacity",
+    "WholeNumbers",
     "base_rate_bias",
     "bernoulli_entropy",
     "bernoulli_kl",

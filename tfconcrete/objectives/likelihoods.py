@@ -1,7 +1,7 @@
 """log p(x | z) from a decoder's outputs: Bernoulli, Gaussian, categorical."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,6 +13,26 @@ from tfconcrete._typing import TensorLike
 from tfconcrete.objectives.mass import log_probs
 from tfconcrete.relaxations.discretize import one_hot
 from tfconcrete.relaxations.masking import finite
+
+
+class WholeNumbers(NamedTuple):
+    """The `data_range` of data that are whole numbers, of whatever dtype.
+
+    Fields:
+        lowest, highest: Whole numbers, both included.
+        advice: What to do about other data.
+
+    Example:
+
+    >>> likelihood = tfc.objectives.Categorical()
+    >>> lowest, highest, advice = likelihood.data_range((None, 28, 28, 256))
+    >>> lowest, highest
+    (0, 255)
+    """
+
+    lowest: int
+    highest: int
+    advice: str
 
 
 class Likelihood:
@@ -69,7 +89,8 @@ class Likelihood:
         return tuple(x_shape)
 
     def data_range(self, params_shape: Any) -> Any:
-        """`(lowest, highest, advice)` of the data, None where every number is data.
+        """`(lowest, highest, advice)` of the data, or `WholeNumbers` of these; None where every
+        number is data.
 
         Args:
             params_shape: The shape of the decoder's outputs.
@@ -280,7 +301,8 @@ class Categorical(Likelihood):
             return 0.0, 1.0, "Give the data one-hot, or `Categorical()` for class numbers"
         if params_shape[-1] is None:
             return None
-        return 0, params_shape[-1] - 1, "Number the classes from 0, as many as the decoder has"
+        advice = "Number the classes from 0, as many as the decoder has"
+        return WholeNumbers(0, params_shape[-1] - 1, advice)
 
     def get_config(self) -> dict[str, Any]:
         return {"one_hot": self.one_hot}
