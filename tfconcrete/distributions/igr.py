@@ -5,10 +5,12 @@ from tensorflow_probability import bijectors as tfb
 from tensorflow_probability import distributions as tfd
 
 from tfconcrete._checks import check_count
+from tfconcrete._floors import SMALLEST, clip
 from tfconcrete._typing import Seed, ShapeLike, TensorLike
 from tfconcrete.bijectors import SoftmaxPlusPlus, TransformBijector
 from tfconcrete.distributions.gaussian_simplex import GaussianSimplex
-from tfconcrete.distributions.parameters import positive_property
+from tfconcrete.distributions.parameters import log_or_fill, positive_property
+from tfconcrete.distributions.rounding import one_hot_categorical
 from tfconcrete.relaxations.discretize import discretize
 from tfconcrete.relaxations.simplex_transform import SimplexTransform
 from tfconcrete.relaxations.transforms import get_transform
@@ -196,10 +198,13 @@ class IGR(GaussianSimplex):
             transform, parameters = self.simplex_transform, self._map_parameters()
             if transform.has_exact_probs:
                 probs = transform.probs(*self.gaussians(), *parameters)
-            else:
-                y, _ = self._latent([num_samples], seed)
-                probs = tf.reduce_mean(discretize(transform.scores(y, *parameters)), 0)
-            return tfd.OneHotCategorical(probs=tf.cast(probs, self.dtype), dtype=self.dtype)
+                # With a probability of 0 TFP's log mass of every class is NaN.
+                smallest = 2.0**-14 if self.dtype == tf.float16 else SMALLEST[probs.dtype]
+                probs = tf.cast(clip(probs, smallest, 1.0), self.dtype)
+                return tfd.OneHotCategorical(probs=probs, dtype=self.dtype)
+            y, _ = self._latent([num_samples], seed)
+            probs = tf.reduce_mean(discretize(transform.scores(y, *parameters)), 0)
+            return one_hot_categorical(log_or_fill(probs), self.dtype)
 
     def _default_event_space_bijector(self):
         return self.bijector

@@ -5,6 +5,8 @@ from tensorflow_probability import distributions as tfd
 
 from tfconcrete._typing import TensorLike
 from tfconcrete.distributions.gaussian_simplex import GaussianSimplex
+from tfconcrete.distributions.rounding import one_hot_categorical
+from tfconcrete.relaxations.masking import prepare_logits
 from tfconcrete.relaxations.softmax_plus_plus import SoftmaxTransform
 
 
@@ -74,5 +76,5 @@ class LogisticNormal(GaussianSimplex):
             loc, _ = self.gaussians()
             shape = tf.concat([self.batch_shape_tensor(), self.event_shape_tensor() - 1], 0)
             loc = tf.broadcast_to(loc, shape)
-            logits = tf.concat([loc, tf.zeros_like(loc[..., :1])], -1)
-            return tfd.OneHotCategorical(logits=tf.cast(logits, self.dtype), dtype=self.dtype)
+            logits, _ = prepare_logits(tf.concat([loc, tf.zeros_like(loc[..., :1])], -1))
+            return one_hot_categorical(logits, self.dtype)

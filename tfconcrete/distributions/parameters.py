@@ -6,6 +6,7 @@ import tensorflow_probability as tfp
 from tensorflow_probability import bijectors as tfb
 
 from tfconcrete._checks import check_broadcast, check_floating, check_num_classes
+from tfconcrete._floors import FILL, SMALLEST
 from tfconcrete.bijectors import SoftmaxPlusPlus
 from tfconcrete.bijectors.arguments import is_reference
 
@@ -85,6 +86,14 @@ def probs_assertions(probs, is_init, sums_to_one):
     if sums_to_one:
         assertions.append(assert_sum(probs, "Argument `probs` must sum to 1."))
     return assertions
+
+
+def log_or_fill(probs):
+    """log(probs), with a large finite negative and no gradient where that is -inf."""
+    # XLA's log flushes denormals, so they count as 0.
+    is_zero = probs < SMALLEST[probs.dtype]
+    log_probs = tf.math.log(tf.where(is_zero, tf.ones_like(probs), probs))
+    return tf.where(is_zero, tf.cast(FILL, probs.dtype), log_probs)
 
 
 def num_classes_assertions(value, name, is_init):

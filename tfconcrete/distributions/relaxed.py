@@ -6,7 +6,6 @@ from tensorflow_probability import distributions as tfd
 
 from tfconcrete._checks import check_broadcast, check_floating, check_one_of, check_temperature
 from tfconcrete._dtypes import float_at_least_32
-from tfconcrete._floors import FILL, SMALLEST
 from tfconcrete._seeds import as_seed
 from tfconcrete._softmax import softmax
 from tfconcrete._typing import TensorLike
@@ -16,24 +15,18 @@ from tfconcrete.distributions.parameters import (
     check_batch_temperature,
     check_class_parameter,
     common_dtype,
+    log_or_fill,
     num_classes_assertions,
     positive_assertions,
     positive_property,
     probs_assertions,
     simplex_bijector,
 )
+from tfconcrete.distributions.rounding import one_hot_categorical
 from tfconcrete.noise import gumbel, logistic
 from tfconcrete.relaxations.bin_concrete import prepare_binary_logits
 from tfconcrete.relaxations.cooling import cool
 from tfconcrete.relaxations.masking import prepare_logits
-
-
-def _log_or_fill(probs):
-    """log(probs), with a large finite negative and no gradient where that is -inf."""
-    # XLA's log flushes denormals, so they count as 0.
-    positive = probs >= SMALLEST[probs.dtype]
-    safe = tf.where(positive, probs, tf.ones_like(probs))
-    return tf.where(positive, tf.math.log(safe), tf.cast(FILL, probs.dtype))
 
 
 class RelaxedDistribution(tfd.AutoCompositeTensorDistribution):
@@ -172,7 +165,7 @@ class RelaxedOneHot(RelaxedDistribution):
 
     @staticmethod
     def _logits_from(probs):
-        return _log_or_fill(probs)
+        return log_or_fill(probs)
 
     @staticmethod
     def _normalize(logits):
@@ -216,7 +209,7 @@ class RelaxedOneHot(RelaxedDistribution):
         with self._name_and_control_scope(name):
             logits, _ = prepare_logits(self._working_logits())
             logits = tf.broadcast_to(logits, self._full_shape([]))
-            return tfd.OneHotCategorical(logits=tf.cast(logits, self.dtype), dtype=self.dtype)
+            return one_hot_categorical(logits, self.dtype)
 
 
 class RelaxedBinary(RelaxedDistribution):
@@ -244,7 +237,7 @@ class RelaxedBinary(RelaxedDistribution):
 
     @staticmethod
     def _logits_from(probs):
-        return _log_or_fill(probs) - _log_or_fill(1.0 - probs)
+        return log_or_fill(probs) - log_or_fill(1.0 - probs)
 
     @staticmethod
     def _normalize(logits):
@@ -273,7 +266,7 @@ class RelaxedBinary(RelaxedDistribution):
         log_temperature = tf.math.log(self._working_temperature())
         return log_temperature - noise - 2.0 * tf.nn.softplus(-noise)
 
-    def discrete(self, name: str = "discrete") -> tfd.OneHotCategorical:
+    def discrete(self, name: str = "discrete") -> tfd.Bernoulli:
         """The distribution of the rounded sample (Proposition 2 b).
 
         Returns:

@@ -5,10 +5,19 @@ import math
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
+from tfconcrete._dtypes import cast_within
 from tfconcrete._floors import log_floor
 from tfconcrete.relaxations import codes
 
 _DISCRETE = (tfd.OneHotCategorical, tfd.Bernoulli, tfd.Categorical)
+
+
+def one_hot_categorical(logits, dtype):
+    """The `tfd.OneHotCategorical` of finite logits, which stay finite in `dtype`.
+
+    Where TFP has a logit of -inf, or a probability of 0, the log mass of every class is NaN.
+    """
+    return tfd.OneHotCategorical(logits=cast_within(logits, dtype), dtype=dtype)
 
 
 def rounded(d):

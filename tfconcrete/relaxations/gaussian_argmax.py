@@ -59,7 +59,8 @@ def gaussian_argmax_probs(loc: TensorLike, scale: TensorLike, threshold: TensorL
     dtype = float_at_least_32(loc.dtype)
     # Double precision, until positions have become differences over scales: single has no
     # digits for a narrow class that is far from 0.
-    loc, scale = tf.cast(loc, tf.float64), cast(scale, tf.float64)
+    loc = clip(tf.cast(loc, tf.float64), -1e30, 1e30)
+    scale = cast(scale, tf.float64)
     threshold = clip(cast(threshold, tf.float64), -1e30, 1e30)
     shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(scale))
     shape = tf.broadcast_dynamic_shape(shape, tf.shape(threshold[..., tf.newaxis] + loc))
