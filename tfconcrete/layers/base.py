@@ -146,7 +146,7 @@ class SamplingLayer(TemperedLayer):
         """The node behind `relax`, see `tfc.variables.Variable`; by default its output."""
         return self.relax(logits, temperature, class_mask=class_mask, seed=seed)
 
-    def has_hook_of(self, kind: type) -> bool:
+    def has_hook_of(self, kind: "type[SamplingLayer]") -> bool:
         """Whether `relax` is that of the class `kind`, and not overridden."""
         return getattr(self.relax, "__func__", None) is kind.relax
 
