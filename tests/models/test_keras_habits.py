@@ -224,3 +224,23 @@ def test_datasets_are_not_tuned_unless_asked(jit_compile):
     checked = without_autotune(check_data(plain.with_options(options), "x", None, jit_compile))
     assert checked.options().autotune.enabled is True
     assert checked.options().threading.private_threadpool_size == 3
+
+
+def test_arguments_by_position():
+    weights = np.arange(64.0) / 64
+    histories, losses = [], []
+    for by_name in (True, False):
+        keras.utils.set_random_seed(0)
+        model = make_model()
+        model.compile("adam")
+        if by_name:
+            named = {"validation_data": (X,), "shuffle": False, "sample_weight": weights}
+            run = model.fit(X, batch_size=16, epochs=2, verbose=0, initial_epoch=1, **named)
+            losses.append(model.evaluate(X, batch_size=16, verbose=0, sample_weight=weights))
+        else:
+            run = model.fit(X, None, 16, 2, 0, None, 0.0, (X,), False, None, weights, 1)
+            losses.append(model.evaluate(X, None, 16, 0, weights))
+        histories.append(run.history)
+    assert histories[0] == histories[1] and losses[0] == losses[1]
+    with pytest.raises(TypeError, match="twice"):
+        model.fit(X, None, 16, 2, epochs=2)

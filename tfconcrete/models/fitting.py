@@ -1,5 +1,6 @@
 """`fit` and `evaluate` around a model's steps: its data, and the programs that they run as."""
 
+import inspect
 from typing import Any
 
 import keras
@@ -19,6 +20,15 @@ from tfconcrete.models.replicas import Replicated, check_settings
 from tfconcrete.models.stacks import as_list, input_spec
 
 
+def _by_name(method, args, kwargs):
+    """All arguments after `batch_size` by the names that Keras' method gives them."""
+    parameters = inspect.signature(method).parameters.values()
+    names = [x.name for x in parameters if x.kind is x.POSITIONAL_OR_KEYWORD][4:]
+    if len(args) > len(names) or not kwargs.keys().isdisjoint(names[: len(args)]):
+        raise TypeError(f"`{method.__name__}` got too many arguments, or one of them twice")
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
 class Fitting(Replicated, keras.Model):
     """A model whose data are checked before they are used, and whose steps XLA runs as one.
 
@@ -28,16 +38,12 @@ class Fitting(Replicated, keras.Model):
     """
 
     def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        *args,
-        validation_data: Any = None,
-        **kwargs,
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, *args, **kwargs
     ) -> Any:
         """`keras.Model.fit`, after checking the data and the distribution strategy."""
         self._check_distribution()
+        kwargs = _by_name(keras.Model.fit, args, kwargs)
+        validation_data = kwargs.pop("validation_data", None)
         x, y = self.check_examples(x, self._beside_weights(y, kwargs.get("sample_weight")))
         if isinstance(validation_data, (tuple, list)):
             val_x, val_y, val_weight = keras.utils.unpack_x_y_sample_weight(validation_data)
@@ -50,28 +56,29 @@ class Fitting(Replicated, keras.Model):
             validation_data, _ = self.check_examples(validation_data)
         # Only Keras can do these, with arrays.
         special = ("validation_split", "class_weight", "steps_per_epoch")
-        if len(args) <= 3 and not any(kwargs.get(name) for name in special):
+        if not any(kwargs.get(name) for name in special):
             weight, shuffle = kwargs.get("sample_weight"), kwargs.get("shuffle", True)
             batches = self._batches(x, y, weight, batch_size, shuffle)
             if batches is not None:
                 x, y, batch_size = batches, None, None
                 kwargs |= {"sample_weight": None, "shuffle": False}
-        return super().fit(x, y, batch_size, *args, validation_data=validation_data, **kwargs)
+        return super().fit(x, y, batch_size, validation_data=validation_data, **kwargs)
 
     def evaluate(
         self, x: Any = None, y: Any = None, batch_size: int | None = None, *args, **kwargs
     ) -> Any:
         """`keras.Model.evaluate`: the discrete bound, with exact one-hot samples."""
         self._check_distribution()
+        kwargs = _by_name(keras.Model.evaluate, args, kwargs)
         if not kwargs.get("_use_cached_eval_dataset", False):
             x, y = self.check_examples(x, self._beside_weights(y, kwargs.get("sample_weight")))
             batches = None
-            if len(args) <= 1 and kwargs.get("steps") is None:
+            if kwargs.get("steps") is None:
                 batches = self._batches(x, y, kwargs.get("sample_weight"), batch_size)
             if batches is not None:
                 x, y, batch_size = batches, None, None
                 kwargs["sample_weight"] = None
-        return super().evaluate(x, y, batch_size, *args, **kwargs)
+        return super().evaluate(x, y, batch_size, **kwargs)
 
     def _batches(self, x, y, sample_weight, batch_size, shuffle=False):
         """Arrays as a dataset, or None where Keras must do it."""
