@@ -339,3 +339,9 @@ def test_errors():
 
     with pytest.raises(ValueError, match="known rank and number of classes"):
         unknown(logits)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_empty_batch(mode):
+    drawn = MODES[mode](lambda logits: r.k_subset(logits, 2, seed=0))(tf.zeros([0, 3]))
+    assert drawn.shape == (0, 3)

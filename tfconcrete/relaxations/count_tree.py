@@ -93,6 +93,8 @@ def draw_given_sum(log_odds, count, k, lead, seed):
     Returns:
         Tensor of the shape and dtype of `log_odds`.
     """
+    if log_odds.shape.num_elements() == 0:
+        return tf.zeros_like(log_odds)  # TensorFlow's graph optimizer divides by this size
     dtype = log_odds.dtype
     levels = count_tree(log_odds, k)
     splits = sum(level.shape[1] // 2 for level in levels[:-1])
