@@ -103,19 +103,26 @@ def train_variant(cell, context):
 
 
 EXPERIMENTS = {"gst_protocol": Experiment(train_variant)}
+ESTIMATORS = (("stgs", "STGS"), ("gst-1.0", "GST-1.0"))
+
+
+def _row(key, label, name, temperature=0.5):
+    options = {"variant": name, "estimator": key, "temperature": temperature}
+    return Row(f"{label if temperature == 0.5 else f'{label} at {temperature:g}'}: {name}", options)
+
+
 TABLES = (
     Table(
         "gst-protocol",
         "Why this project's STGS ends below the paper's: one change at a time",
         "gst_protocol",
-        tuple(
-            Row(f"{label}: {name}", {"variant": name, "estimator": key, "temperature": 0.5})
-            for key, label in (("stgs", "STGS"), ("gst-1.0", "GST-1.0"))
-            for name in VARIANTS
+        (
+            *(_row(*estimator, name) for estimator in ESTIMATORS for name in VARIANTS),
+            *(_row(*estimator, "PyTorch's initial weights", 1.0) for estimator in ESTIMATORS),
         ),
         {"short": 10, "paper": 40},
         columns={"KL": "kl", "dead logits": "dead"},
-        about="STGS and GST-1.0 at 0.5, everything else as in gst-table3. dead logits: the share "
+        about="STGS and GST-1.0 at 0.5 (and 1), everything else as in gst-table3. dead logits: the share "
         "of the 300 outputs of the encoder that are never positive on test images.",
     ),
 )
