@@ -122,7 +122,7 @@ TABLES = (
         ),
         {"short": 10, "paper": 40},
         columns={"KL": "kl", "dead logits": "dead"},
-        about="STGS and GST-1.0 at 0.5 (and 1), everything else as in gst-table3. dead logits: the share "
-        "of the 300 outputs of the encoder that are never positive on test images.",
+        about="STGS and GST-1.0 at 0.5 (and 1), everything else as in gst-table3. dead logits: the "
+        "share of the 300 outputs of the encoder that are never positive on test images.",
     ),
 )
