@@ -51,7 +51,7 @@ def test_each_step_reads_the_token_before(name):
     assert len(np.unique(tokens.argmax(-1))) > 1
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_step_draws_noise_of_its_own(jit_compile):
     rnn = make_rnn()
     rnn.build((None, TIME, FEATURES))

@@ -169,7 +169,8 @@ def test_axis():
     np.testing.assert_allclose(layer.entropy(logits), across.entropy(turned), rtol=1e-5)
 
 
-@pytest.mark.parametrize("estimator", ["exact", pytest.param("gumbel", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["exact", "gumbel"])
 def test_training_a_model(estimator):
     """The classes that carry the target are found."""
     rng = np.random.default_rng(0)
