@@ -56,6 +56,7 @@ def test_probabilities_of_zero_and_one(probs):
     np.testing.assert_allclose(law.discrete().probs_parameter(), probs, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_in_seconds():
     probs = np.random.default_rng(0).dirichlet(np.ones(1000))
     start = time.perf_counter()

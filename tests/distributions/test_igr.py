@@ -277,6 +277,7 @@ def truncated(precision=0.9, dtype=np.float32, **kwargs):
     return IGR(loc, np.ones_like(loc), 0.2, "stick_breaking", precision=precision, **kwargs)
 
 
+@pytest.mark.slow
 def test_truncated_samples_and_report():
     d = truncated()
     z, cut = d.sample_with_truncation(500, seed=0)

@@ -59,6 +59,7 @@ def test_versions_of_the_wrong_type(model, tmp_path, version):
         tfc.export.save_discrete(model, tmp_path / "m", version)
 
 
+@pytest.mark.slow
 def test_a_race_for_the_same_version_has_no_loser(model, tmp_path, monkeypatch):
     """Another process finishes between the choice of the version and the rename."""
     rename = os.rename

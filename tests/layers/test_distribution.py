@@ -140,6 +140,7 @@ def test_log_space_rounding():
     np.testing.assert_array_equal(np.exp(output), np.eye(3)[[2, 1]])
 
 
+@pytest.mark.slow
 def test_functional_models_train_and_save(tmp_path):
     inputs = keras.Input([3])
     hidden = keras.layers.Dense(3)(inputs)

@@ -137,6 +137,7 @@ def test_subclassed_models():
     assert tfc.layers.sampling_layers(model) == [model.z]
 
 
+@pytest.mark.slow
 def test_a_discrete_bottleneck_learns():
     """Gradients reach the encoder: eight corners of a cube through eight classes."""
     keras.utils.set_random_seed(0)

@@ -87,6 +87,7 @@ def test_training_and_codes(estimator, hard, kl, num_samples, jit_compile, tmp_p
         model.decode(codes + CLASSES)
 
 
+@pytest.mark.slow
 def test_score_function():
     latent = tfc.layers.SubsetSample(K, seed=0)
     encoder, decoder = dense((PIXELS,), (2, CLASSES), 0), dense((2, CLASSES), (PIXELS,), 1)

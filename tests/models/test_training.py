@@ -62,6 +62,7 @@ def test_training_raises_the_exact_likelihood_under_xla():
     assert improvement("concrete", "density", jit_compile=True) > 0.8
 
 
+@pytest.mark.slow
 def test_several_samples_train_too():
     assert improvement("gapped", "mass", jit_compile=False, num_samples=3) > 0.8
 

@@ -131,6 +131,7 @@ def test_many_classes_against_the_recursion(n, k, scale):
     np.testing.assert_allclose(single, expected, rtol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", grid(["float16", "bfloat16", "float32", "float64"], quick=lambda d: d == "float32")
 )
@@ -305,6 +306,7 @@ def test_the_complement_is_the_law_of_minus_the_logits():
         )
 
 
+@pytest.mark.slow
 def test_unknown_batch():
     logits = np.float32(np.random.default_rng(5).normal(size=[4, 3, 9]))
 
