@@ -135,7 +135,7 @@ def _rest(table, budget, store):
     missing = [cell for cell in cells if store.read(cell) is None]
     if not missing:
         return "finished"
-    seconds = running.expected_seconds(missing, store, "cpu_seconds")
+    seconds = running.expected_seconds(missing, store)
     if seconds is None:
         return "unknown"
     return f"{seconds / 60:,.0f} min" if seconds < 36_000 else f"{seconds / 3_600:,.0f} h"

@@ -38,14 +38,16 @@ class Progress(keras.callbacks.Callback):
     Args:
         title: of the run.
         epochs: how many it has.
-        later: seconds that the cells after it will take, or None where nobody knows.
+        later: CPU seconds that the cells after it will take, or None where nobody knows. This
+            run tells how long a CPU second takes on a machine that does other things too.
         pause_file: while this file exists, training waits.
     """
 
     def __init__(self, title, epochs, later=None, pause_file=None):
         super().__init__()
         self.title, self.epochs, self.later, self.pause_file = title, epochs, later, pause_file
-        self.start, self._said = time.monotonic(), 0.0
+        self.start, self.cpu_start = time.monotonic(), time.process_time()
+        self._said = 0.0
 
     def on_epoch_end(self, epoch, logs=None):
         while self.pause_file is not None and pathlib.Path(self.pause_file).exists():
@@ -57,9 +59,13 @@ class Progress(keras.callbacks.Callback):
         if now - self._said < 15.0 and done < self.epochs:
             return
         self._said = now
-        left = (now - self.start) / done * (self.epochs - done)
+        taken = now - self.start
+        left = taken / done * (self.epochs - done)
         shown = " ".join(f"{k} {logs[k]:.1f}" for k in ("loss", "val_loss") if k in logs)
-        rest = "" if self.later is None else f", {duration(left + self.later)} for all"
+        rest = ""
+        if self.later is not None:
+            later = self.later * taken / (time.process_time() - self.cpu_start)
+            rest = f", {duration(left + later)} for all"
         print(
             f"{self.title}: {done}/{self.epochs} {shown}, {duration(left)} left{rest}", flush=True
         )
@@ -101,31 +107,28 @@ def locked(path):
     time.sleep(1.0)  # whoever waits goes first
 
 
-def seconds_per_unit(store, experiment, options, clock):
-    """What an epoch (or step) has taken in finished cells, the median; None where none is.
+def seconds_per_unit(store, experiment, options):
+    """CPU seconds of an epoch (or step) in finished cells, the median; None where none is.
 
-    Cells with the same options are asked first, then all of the experiment.
+    Cells with the same options are asked first, then all of the experiment; of these the
+    longest, in which compiling weighs least.
     """
-    rates = {}
-    for result in store.all(experiment):
-        rate = result[clock] / max(1, result["length"])
-        rates.setdefault(str(result["options"]), []).append(rate)
-    own = rates.get(str(options)) or [rate for values in rates.values() for rate in values]
-    return sorted(own)[len(own) // 2] if own else None
+    finished = store.all(experiment)
+    finished = [result for result in finished if result["options"] == options] or finished
+    longest = max((result["length"] for result in finished), default=None)
+    rates = sorted(
+        result["cpu_seconds"] / result["length"]
+        for result in finished
+        if result["length"] == longest
+    )
+    return rates[len(rates) // 2] if rates else None
 
 
-def expected_seconds(cells, store, clock="seconds"):
-    """How long cells will take, by those that are finished; None where one is unknown.
-
-    Args:
-        cells: the `Cell`s.
-        store: the `Store` with finished ones.
-        clock: `"seconds"` on the wall, or `"cpu_seconds"`, which do not depend on what else
-            the machine did.
-    """
+def expected_seconds(cells, store):
+    """CPU seconds that cells will take, by those that are finished; None where one is unknown."""
     total = 0.0
     for cell in cells:
-        rate = seconds_per_unit(store, cell.experiment, cell.settings, clock)
+        rate = seconds_per_unit(store, cell.experiment, cell.settings)
         if rate is None:
             return None
         total += rate * cell.length

@@ -116,11 +116,24 @@ def test_what_the_rest_takes(example, cells, tables, tmp_path):
     waiting = [table.cell(row, 7, 0) for row in table.rows]
     assert running.expected_seconds(waiting, store) is None
     for row, seconds in zip(table.rows, (4.0, 8.0), strict=False):
-        cell = table.cell(row, 2, 0)
-        store.write(cell, {"seconds": seconds, "cpu_seconds": 2 * seconds})
+        store.write(table.cell(row, 2, 0), {"cpu_seconds": seconds})
     # 2 and 4 seconds an epoch; the third row has the upper median of both.
     assert running.expected_seconds(waiting, store) == 7 * (2 + 4 + 4)
-    assert running.expected_seconds(waiting, store, "cpu_seconds") == 14 * (2 + 4 + 4)
+    # A longer run knows better: half of the first one's seconds went into compiling.
+    store.write(table.cell(table.rows[0], 4, 0), {"cpu_seconds": 4.0})
+    assert running.expected_seconds(waiting, store) == 7 * (1 + 4 + 1)
+
+
+def test_time_left_is_the_time_of_this_machine(example, monkeypatch, capsys):
+    """Half of a core for this run: what is left takes twice its CPU seconds."""
+    running = example("reproduction.running")
+    clocks = {"wall": 0.0, "cpu": 0.0}
+    monkeypatch.setattr(running.time, "monotonic", lambda: clocks["wall"])
+    monkeypatch.setattr(running.time, "process_time", lambda: clocks["cpu"])
+    progress = running.Progress("a run", 4, later=100.0)
+    clocks.update(wall=60.0, cpu=30.0)
+    progress.on_epoch_end(0, {"loss": 5.0})
+    assert "1/4 loss 5.0, 0:03:00 left, 0:06:20 for all" in capsys.readouterr().out
 
 
 def test_packed_images(cells):
