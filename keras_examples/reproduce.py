@@ -45,7 +45,7 @@ def parse(arguments):
         settings.table, settings.rows = SMOKE
     if settings.smoke and settings.output == RECORD:
         settings.output = pathlib.Path("output")
-    if settings.table and not settings.smoke and settings.data_dir is None:
+    if settings.table and not (settings.list or settings.smoke or settings.data_dir):
         common.fail("the papers' tables need the papers' data: give --data-dir a TFDS directory")
     return settings
 

@@ -1,5 +1,7 @@
 """The page of results: a section for each table, the paper's numbers beside the measured."""
 
+import collections
+
 import numpy as np
 
 from keras_examples.common import save_figure
@@ -117,22 +119,31 @@ def listing(tables, store):
     yield "|---|---|---|---|---|"
     for table in tables:
         found = [(row, table.results(row, store)) for row in table.rows]
-        done = {}
-        for _, results in found:
-            if results:
-                key = f"{results[0]['length']:,} {results[0]['unit']}"
-                done[key] = done.get(key, 0) + 1
-        finished = ", ".join(f"{count} ({length})" for length, count in done.items()) or "none"
+        done = collections.Counter(
+            _length(table, results) for _, results in found if results
+        ).most_common()
+        finished = ", ".join(f"{count} ({length})" for length, count in done) or "none"
         yield (
             f"| {table.name} | {len(table.rows)} | {finished} | "
             f"{_rest(table, 'short', store)} | {_rest(table, 'paper', store)} |"
         )
 
 
+def _length(table, results):
+    """`"40 epochs: paper"`: how long a row's runs are, and the budget that this is."""
+    length = results[0]["length"]
+    budgets = [name for name, budget in table.lengths.items() if budget == length]
+    return ": ".join([f"{length:,} {results[0]['unit']}", *budgets[-1:]])
+
+
 def _rest(table, budget, store):
-    """How long the cells of a budget that are not finished would take."""
-    cells = [table.cell(row, table.lengths[budget], seed=0) for row in table.rows]
-    missing = [cell for cell in cells if store.read(cell) is None]
+    """How long the rows without runs of a budget's length would take."""
+    length = table.lengths[budget]
+    missing = [
+        table.cell(row, length, seed=0)
+        for row in table.rows
+        if all(result["length"] < length for result in table.results(row, store))
+    ]
     if not missing:
         return "finished"
     seconds = running.expected_seconds(missing, store)
@@ -145,5 +156,7 @@ def row_names(table, store):
     """Lines of `TABLE --list`: the rows' names for `--rows`, and their lengths so far."""
     for row in table.rows:
         results = table.results(row, store)
-        length = f"{results[0]['length']:,} {results[0]['unit']}" if results else "not run"
-        yield f"{row.slug}: {length}, {len(results)} seeds"
+        state = "not run"
+        if results:
+            state = f"{_length(table, results)}, {len(results)} seed{'s' * (len(results) > 1)}"
+        yield f"{row.slug}: {state}"

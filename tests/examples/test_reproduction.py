@@ -124,6 +124,22 @@ def test_what_the_rest_takes(example, cells, tables, tmp_path):
     assert running.expected_seconds(waiting, store) == 7 * (1 + 4 + 1)
 
 
+def test_the_list_says_which_budget_a_row_has(example, cells, tables, tmp_path):
+    """A row that ran longer than a budget is finished for it."""
+    rendering, store = example("reproduction.rendering"), cells.Store(tmp_path)
+    table = make_table(tables)
+    for row, length in zip(table.rows, (7, 2), strict=False):
+        store.write(table.cell(row, length, 0), {"cpu_seconds": 60.0 * length, "unit": "epochs"})
+    assert list(rendering.listing([table], store))[-1] == (
+        "| a-table | 3 | 1 (7 epochs: paper), 1 (2 epochs: short) | 2 min | 14 min |"
+    )
+    assert list(rendering.row_names(table, store)) == [
+        "gst-0.5: 7 epochs: paper, 1 seed",
+        "gst-1: 2 epochs: short, 1 seed",
+        "gst-2: not run",
+    ]
+
+
 def test_time_left_is_the_time_of_this_machine(example, monkeypatch, capsys):
     """Half of a core for this run: what is left takes twice its CPU seconds."""
     running = example("reproduction.running")
