@@ -1,18 +1,12 @@
 """Fan, Chi, Rudnicky & Ramadge (2022): estimators on the MNIST-VAE."""
 
-import functools
-
-from keras_examples import datasets, estimator_comparison
+from keras_examples import estimator_comparison
 from keras_examples.reproduction import costs
+from keras_examples.reproduction.data import mnist_images
 from keras_examples.reproduction.figures import by_steps, variance_figure
 from keras_examples.reproduction.tables import Experiment, Row, Table
 
 DRAWS = 10  # gradients behind each variance
-
-
-@functools.lru_cache(maxsize=1)
-def images(data_dir, smoke):
-    return [x for x, _ in datasets.load_images("mnist", data_dir=data_dir, smoke=smoke)]
 
 
 def train_vae(cell, context):
@@ -21,7 +15,7 @@ def train_vae(cell, context):
     setting = estimator_comparison.SETTINGS[settings["latents"]]
     comparison = estimator_comparison.Comparison(
         setting,
-        *images(context.data_dir, context.smoke),
+        *mnist_images(context.data_dir, context.smoke),
         cell.length,
         DRAWS,
         settings["mixed"],

@@ -12,7 +12,7 @@ import numpy as np
 
 import tfconcrete as tfc
 from keras_examples import architectures, estimator_comparison
-from keras_examples.reproduction.gst import images
+from keras_examples.reproduction.data import mnist_images
 from keras_examples.reproduction.tables import Experiment, Row, Table
 
 
@@ -61,7 +61,7 @@ def start_like_pytorch(network, seed):
 def train_variant(cell, context):
     settings = cell.settings
     variant = VARIANTS[settings["variant"]]
-    train, test = images(context.data_dir, context.smoke)
+    train, test = mnist_images(context.data_dir, context.smoke)
     keras.utils.set_random_seed(cell.seed)
     networks = architectures.dense_pair(
         (512, 256), 30, 10, logits_activation=variant.logits_activation

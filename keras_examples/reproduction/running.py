@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import functools
 import gc
+import os
 import pathlib
 import subprocess
 import time
@@ -64,8 +65,9 @@ class Progress(keras.callbacks.Callback):
         shown = " ".join(f"{k} {logs[k]:.1f}" for k in ("loss", "val_loss") if k in logs)
         rest = ""
         if self.later is not None:
-            later = self.later * taken / (time.process_time() - self.cpu_start)
-            rest = f", {duration(left + later)} for all"
+            cpu = time.process_time() - self.cpu_start
+            pace = taken / cpu if cpu > 0.1 * taken else 1.0  # else another process works
+            rest = f", {duration(left + pace * self.later)} for all"
         print(
             f"{self.title}: {done}/{self.epochs} {shown}, {duration(left)} left{rest}", flush=True
         )
@@ -74,6 +76,11 @@ class Progress(keras.callbacks.Callback):
 def duration(seconds):
     """`"1:05:00"`"""
     return str(datetime.timedelta(seconds=round(seconds)))
+
+
+def cpu_seconds():
+    """What this process and its children have computed."""
+    return sum(os.times()[:4])
 
 
 @functools.cache
@@ -159,11 +166,11 @@ def run_cells(table, cells, experiments, store, context, lock=None):
             context.progress = Progress(title, cell.length, later, context.pause_file)
             gc.collect()
             tf.get_logger().setLevel("ERROR")  # many models, many traces: no advice on that
-            begin, cpu = time.monotonic(), time.process_time()
+            begin, cpu = time.monotonic(), cpu_seconds()
             result = experiment.run(cell, context)
             result |= {
                 "seconds": time.monotonic() - begin,
-                "cpu_seconds": time.process_time() - cpu,
+                "cpu_seconds": cpu_seconds() - cpu,
                 "unit": experiment.unit,
                 "command": command(table, row, cell),
                 "date": datetime.date.today().isoformat(),

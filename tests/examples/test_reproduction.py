@@ -1,6 +1,7 @@
 """The cells of `reproduce.py`: kept whole or not at all, skipped when finished, rendered."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -200,3 +201,33 @@ def test_a_start_like_pytorchs(example):
     # The variance of a squared uniform is 4/45 of the bound's fourth power.
     error = np.sqrt(4 / 45 / count) / 784
     assert abs(np.mean(kernel**2) - 1 / (3 * 784)) < 5 * error and bias.std() > 0
+
+
+def test_another_frameworks_program_is_a_cell(example, cells, monkeypatch, tmp_path, capsys):
+    """It gets the images, its options and the seed; its lines are progress and result."""
+    outside, running = example("reproduction.outside"), example("reproduction.running")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, sys, zipfile\n"
+        "assert 'x_train.npy' in zipfile.ZipFile(sys.argv[1]).namelist()\n"
+        "assert sys.argv[2:] == ['--estimator', 'stgs', '--temperature', '0.5',"
+        " '--start', 'glorot', '--epochs', '2', '--seed', '3'], sys.argv\n"
+        "print('epoch 1: 130.5')\nprint('epoch 2: 120.25')\n"
+        "print(json.dumps({'val_loss': [130.5, 120.25]}))\n"
+    )
+    monkeypatch.setattr(outside, "SCRIPT", program)
+    monkeypatch.setattr(outside.process, "interpreter", lambda name: sys.executable)
+    context = running.Context(smoke=True)
+    context.progress = running.Progress("outside", 2)
+    row = outside.TABLES[0].rows[1]
+    result = outside.train_outside(outside.TABLES[0].cell(row, 2, 3), context)
+    assert result["discrete"] == 120.25 and result["history"]["val_loss"] == [130.5, 120.25]
+    assert "2/2 val_loss 120.2" in capsys.readouterr().out
+    program.write_text("raise SystemExit(7)")
+    with pytest.raises(SystemExit):
+        outside.train_outside(outside.TABLES[0].cell(row, 2, 3), context)
+    assert "ended with 7" in capsys.readouterr().err
+    monkeypatch.setattr(outside.process, "interpreter", lambda name: None)
+    with pytest.raises(SystemExit):
+        outside.train_outside(outside.TABLES[0].cell(row, 2, 3), context)
+    assert "TORCH_PYTHON" in capsys.readouterr().err
