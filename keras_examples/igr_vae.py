@@ -124,11 +124,11 @@ class Experiment:
             print(f"held-out loss {losses[temperature]:.2f}")
         return min(losses, key=losses.get)
 
-    def model(self, name, temperature):
+    def model(self, name, temperature, **options):
         """30 x 10 latents in one of the paper's networks.
 
         The prior is uniform, for IGR the Gaussians that round to it; IGR-SB and IGR-Planar
-        have standard Gaussians.
+        have standard Gaussians. Further options are those of `DiscreteVAE`.
         """
         settings = self.settings
         keras.utils.set_random_seed(settings.seed)
@@ -140,6 +140,7 @@ class Experiment:
             ),
             self.latent(name, temperature),
             "bernoulli" if self.binarize else tfc.objectives.Gaussian(settings.scale),
+            **options,
         )
         model.compile(keras.optimizers.Adam(1e-3), steps_per_execution=10)
         return model
