@@ -99,13 +99,28 @@ def _row(model, classes, num_samples, estimator):
     return Row(f"{model}{arity} m={num_samples} {name}", options, paper[0])
 
 
+def _by_model(row):
+    """The panel of a row of Table 1, and its line."""
+    model, m, name = row.label.split(" ")
+    return f"({model}), {m}", name
+
+
+def _by_arity(row):
+    """The panel of a row of Table 2, and its line."""
+    classes, m = row.options["classes"], row.options["num_samples"]
+    return f"({row.options['model']}), m={m}", "binary" if classes == 2 else f"{classes}-ary"
+
+
+def _curves(split):
+    return by_steps("discrete", "-L_1000 of 200 test images, nats", split, logarithmic="x")
+
+
 _MODELS = ("200H~784V", "200H~200H~784V", "200H-784V", "200H-200H-784V")
 _LENGTHS = {"short": 5, "paper": 12_800}
 _COMMON = {
     "experiment": "density",
     "lengths": _LENGTHS,
     "columns": {"train": "train", "discrete L_m": "bound"},
-    "draw": by_steps("discrete", "-L_1000, 200 test images", logarithmic=True),
     "about": "Test NLL by L_1000 of 1,000 images (the paper: L_50,000, all images, after 10^7 "
     "steps); relaxed and L_m: the bounds that training and evaluation have, on all test images. "
     "Learning rate 1e-3, the paper's is 3e-4 (linear) or 1e-4.",
@@ -120,6 +135,7 @@ TABLES = (
             for model in _MODELS
             for estimator in ("concrete", score)
         ),
+        draw=_curves(_by_model),
         **_COMMON,
     ),
     Table(
@@ -128,6 +144,7 @@ TABLES = (
         rows=tuple(
             _row("240H~784V", classes, m, "concrete") for m in (1, 5) for classes in (2, 4, 8)
         ),
+        draw=_curves(_by_arity),
         **_COMMON,
     ),
     structured.CONCRETE_TABLE,

@@ -12,63 +12,75 @@ from keras_examples import approximate_discrete, structured_prediction
 BINS = np.linspace(0.0, 1.0, 51)
 
 
-def by_steps(key, title, logarithmic=False):
-    """A drawer of one number of the cells' histories against training steps."""
+COLUMNS = 3
+
+
+def panels(number, width=5.4, height=3.8):
+    """A figure and the axes of so many panels, `COLUMNS` in a row."""
+    columns = min(number, COLUMNS)
+    rows = -(-number // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False
+    )
+    for ax in axes.ravel()[number:]:
+        ax.axis("off")
+    return figure, axes.ravel()[:number]
+
+
+def by_steps(key, ylabel, split, sign=1, logarithmic=""):
+    """A drawer of one number of the cells' histories against training steps.
+
+    Args:
+        key: of the histories.
+        ylabel: what it is.
+        split: from a `Row` to the title of its panel and the name of its line, which has the
+            same colour in every panel.
+        sign: -1 where the paper shows a bound and the histories hold its negative.
+        logarithmic: the axes that are, `"x"`, `"y"` or `"xy"`.
+    """
 
     def draw(found):
         lines = {}
         for row, results in found.items():
-            curves = [result["history"][key] for result in results if key in result["history"]]
-            if curves and len(curves[0]) > 1:
-                steps = _steps(results[0], len(curves[0]))
-                lines[row.label] = (steps, np.mean(curves, axis=0))
+            steps, values = _curve(results, key)
+            if len(steps) > 1:
+                title, name = split(row)
+                lines.setdefault(title, {})[name] = steps, sign * values
         if not lines:
             return {}
-        figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-        tfc.plots.curves(lines, ax, title, "training steps")
-        if logarithmic:
-            ax.set_xscale("log")
+        names = list(dict.fromkeys(name for panel in lines.values() for name in panel))
+        palette = plt.get_cmap("tab10" if len(names) <= 10 else "tab20").colors
+        figure, axes = panels(len(lines))
+        for ax, (title, panel) in zip(axes, lines.items(), strict=True):
+            ax.set_prop_cycle(color=[palette[names.index(name)] for name in panel])
+            tfc.plots.curves(panel, ax, title, "training steps", ylabel, "y" in logarithmic)
+            if "x" in logarithmic:
+                ax.set_xscale("log")
         return {key: figure}
 
     return draw
 
 
+def _curve(results, key):
+    """Training steps, and the mean over seeds of a history, as far as all of them go."""
+    results = [result for result in results if key in result["history"]]
+    if not results:
+        return (), ()
+    curves = [np.asarray(result["history"][key]) for result in results]
+    steps = [_steps(result, len(curve)) for result, curve in zip(results, curves, strict=True)]
+    shortest = min(steps, key=len)
+    values = np.mean([curve[: len(shortest)] for curve in curves], axis=0)
+    trained = shortest > 0  # a first value may be of the untrained network
+    return shortest[trained], values[trained]
+
+
 def _steps(result, points):
     """The training steps that a history of so many points was measured at."""
-    per_epoch = result["steps"] / result["length"]
+    trained = len(result["history"]["loss"])  # epochs; fewer than asked for if stopped early
     epochs = result["history"].get("epoch")
     if epochs is None or len(epochs) != points:
-        epochs = np.arange(1, points + 1) + result["length"] - points
-    return per_epoch * np.asarray(epochs)
-
-
-def variance_figure(found):
-    """Variance of the encoder's gradient by epoch, a panel for each temperature (Figure 3)."""
-    temperatures = sorted({row.options["temperature"] for row in found}, reverse=True)
-    panels = {}
-    for temperature in temperatures:
-        panels[temperature] = {
-            row.label.rsplit(" ", 1)[0]: _mean_curve(results, "variance")
-            for row, results in found.items()
-            if row.options["temperature"] == temperature and results
-        }
-    panels = {temperature: lines for temperature, lines in panels.items() if lines}
-    if not panels:
-        return {}
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(6 * len(panels), 4.2), layout="constrained", squeeze=False
-    )
-    for ax, (temperature, lines) in zip(axes[0], panels.items(), strict=True):
-        tfc.plots.gradient_variance(
-            lines, ax, f"variance of the encoder's gradient, temperature {temperature:g}"
-        )
-    return {"variance": figure}
-
-
-def _mean_curve(results, key):
-    curves = [result["history"][key] for result in results]
-    length = min(map(len, curves))
-    return np.arange(length), np.mean([curve[:length] for curve in curves], axis=0)
+        epochs = np.arange(1, points + 1) + trained - points
+    return result["steps"] / trained * np.asarray(epochs)
 
 
 def distance_figure(found):
@@ -101,14 +113,8 @@ def fits_figure(found):
     shown = {row: results[0] for row, results in found.items() if results}
     if not shown:
         return {}
-    columns = 3
-    rows = -(-len(shown) // columns)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(4.2 * columns, 2.7 * rows), layout="constrained", squeeze=False
-    )
-    for ax in axes.ravel()[len(shown) :]:
-        ax.axis("off")
-    for ax, (row, result) in zip(axes.ravel(), shown.items(), strict=False):
+    figure, axes = panels(len(shown), 4.2, 2.7)
+    for ax, (row, result) in zip(axes, shown.items(), strict=True):
         target = np.array(result["target"])
         size = min(len(target), 110)
         ax.bar(

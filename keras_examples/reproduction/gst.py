@@ -3,7 +3,7 @@
 from keras_examples import estimator_comparison
 from keras_examples.reproduction import costs
 from keras_examples.reproduction.data import mnist_images
-from keras_examples.reproduction.figures import by_steps, variance_figure
+from keras_examples.reproduction.figures import by_steps
 from keras_examples.reproduction.tables import Experiment, Row, Table
 
 DRAWS = 10  # gradients behind each variance
@@ -77,7 +77,15 @@ def _rows(number, temperatures=None, extra=()):
 
 _LENGTHS = {"short": 5, "paper": 40}
 _COLUMNS = {"variance": "variance"}
-_BOUNDS = by_steps("val_loss", "negative bound on test images")
+
+
+def by_temperature(row):
+    """The panel of a row, and its line."""
+    return f"temperature {row.options['temperature']:g}", LABELS[row.options["estimator"]]
+
+
+_BOUNDS = by_steps("val_loss", "negative bound on test images, nats", by_temperature)
+_VARIANCES = by_steps("variance", "variance of the encoder's gradient", by_temperature, 1, "y")
 _ABOUT = (
     "Negative bound on MNIST's test images after the last epoch, in nats; variance: of the "
     "encoder's gradient on 200 test images."
@@ -96,6 +104,7 @@ TABLES = (
         "gst-table2",
         "GST, Table 2: the ablation",
         tuple(_rows("2", (0.5, 1.0))),
+        draw=_BOUNDS,
         about=_ABOUT + " The paper's two GST-0.0 rows are in reverse order of temperature.",
     ),
     _vae_table(
@@ -111,15 +120,18 @@ TABLES = (
         "GST, Table 4: 32 variables of 64 classes",
         tuple(_rows("4")),
         {"short": 2, "paper": 1667},
+        draw=_BOUNDS,
         about=_ABOUT + " Batch 200; the paper: 500,000 steps.",
     ),
     costs.TABLE,
-    _vae_table("gst-table7", "GST, Table 7: mixed-temperature training", tuple(_rows("7"))),
+    _vae_table(
+        "gst-table7", "GST, Table 7: mixed-temperature training", tuple(_rows("7")), draw=_BOUNDS
+    ),
     _vae_table(
         "gst-figure3",
         "GST, Figure 3: variance of the gradient",
         tuple(row for row in _COMPARED if row.options["temperature"] >= 0.5),
-        draw=variance_figure,
+        draw=_VARIANCES,
         about="From the runs of gst-table3.",
     ),
 )
