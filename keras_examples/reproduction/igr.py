@@ -235,7 +235,7 @@ TABLES = (
         "What rows of IGR's Table 1 depend on: one change at a time",
         rows=tuple(_protocol_rows()),
         columns={"KL": "kl"},
-        about="Everything else as in igr-table1, where the Gumbel-Softmax has the KL of the relaxed "
+        about="The rest as in igr-table1, where the Gumbel-Softmax has the KL of the relaxed "
         "densities (Eq. 14) and the posterior's temperature in the prior. With the KL of the "
         "categoricals the relaxed number is no bound. KL: of the discrete bound.",
         **_RELAXED,
