@@ -77,8 +77,10 @@ def _curve(results, key):
 def _steps(result, points):
     """The training steps that a history of so many points was measured at."""
     trained = len(result["history"]["loss"])  # epochs; fewer than asked for if stopped early
-    epochs = result["history"].get("epoch")
-    if epochs is None or len(epochs) != points:
+    epochs = result["history"].get("epoch", ())
+    if len(epochs) == points - 1:
+        epochs = [1, *epochs]  # a callback that is due in the first epoch too
+    elif len(epochs) != points:
         epochs = np.arange(1, points + 1) + trained - points
     return result["steps"] / trained * np.asarray(epochs)
 

@@ -153,6 +153,32 @@ def test_time_left_is_the_time_of_this_machine(example, monkeypatch, capsys):
     assert "1/4 loss 5.0, 0:03:00 left, 0:06:20 for all" in capsys.readouterr().out
 
 
+def test_a_figures_curves(example):
+    """Where histories were measured: all epochs, some of them, the first too, before training."""
+    figures, tables = example("reproduction.figures"), example("reproduction.tables")
+
+    def result(trained, **history):
+        return {"steps": 10 * trained, "history": {"loss": [0.0] * trained, **history}}
+
+    def curve(*results, key):
+        return [list(values) for values in figures._curve(results, key)]
+
+    stopped, longer = result(3, a=[3.0, 2.0, 1.0]), result(4, a=[5.0, 4.0, 3.0, 2.0])
+    assert curve(stopped, longer, key="a") == [[10, 20, 30], [4.0, 3.0, 2.0]]
+    sparse = result(5, epoch=[2, 4], a=[2.0, 1.0], b=[3.0, 2.0, 1.0])
+    assert curve(sparse, key="a") == [[20, 40], [2.0, 1.0]]
+    assert curve(sparse, key="b") == [[10, 20, 40], [3.0, 2.0, 1.0]]
+    assert curve(result(2, a=[9.0, 2.0, 1.0]), key="a") == [[10, 20], [2.0, 1.0]]
+    rows = [tables.Row(f"{name} {t}", {"t": t}) for t in (1, 2) for name in ("a", "b")]
+    found = {row: [longer] for row in rows if row.label != "a 2"}
+    draw = figures.by_steps("a", "loss", lambda row: (row.label[2:], row.label[0]), sign=-1)
+    first, second = draw(found)["a"].axes
+    assert [line.get_label() for line in first.lines] == ["a", "b"]
+    assert second.lines[0].get_color() == first.lines[1].get_color()
+    np.testing.assert_array_equal(second.lines[0].get_ydata(), [-5.0, -4.0, -3.0, -2.0])
+    assert figures.by_steps("b", "", None)(found) == {}
+
+
 def test_packed_images(cells):
     images = np.random.default_rng(0).random([3, 4, 5])
     text = json.loads(json.dumps(cells.packed(images)))
