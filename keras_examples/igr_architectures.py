@@ -94,13 +94,15 @@ def build_decoder(architecture, image_shape, latents):
 
 def head_shapes(name, variables, classes):
     """The encoder outputs that a latent of this name is called on."""
-    if name == "concrete":
+    if name in ("concrete", "gst"):
         return [[variables, classes]]
     return [[variables, classes - 1]] * 2
 
 
 def build_latent(name, temperature, classes, delta=0.1, flows=2, precision=None, seed=None):
-    """One of `LATENTS`: IGR by softmax++, stick-breaking or planar flows, or ExpConcrete."""
+    """IGR by softmax++, stick-breaking or planar flows, ExpConcrete; GST beside them."""
+    if name == "gst":
+        return tfc.GapStraightThrough(temperature, seed=seed, name="z")
     if name == "concrete":
         return tfc.ExpConcreteSample(temperature, seed=seed, name="z")
     if name == "igr_sb":

@@ -199,6 +199,7 @@ def _protocol_rows():
         yield Row(f"GS 0.67: {label}", {**start, **changed}, _TABLE_1["mnist"][1])
     changed = {"latent": "igr_sb", "temperature": 0.1, "learning_rate": 3e-4}
     yield Row("IGR-SB 0.1: learning rate 3e-4", {**start, **changed})
+    yield Row("GST-1.0 0.5 in their place", {**start, "latent": "gst", "temperature": 0.5})
 
 
 def _fit_rows():
