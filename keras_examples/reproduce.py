@@ -22,6 +22,7 @@ from keras_examples.reproduction.cells import Store
 
 RECORD = pathlib.Path(__file__).parent
 CLAIMS = RECORD / "reproduction" / "claims.md"
+NOTES = RECORD / "reproduction" / "notes.md"
 SMOKE = ("gst-table3", ("stgs-0.5", "gst-1.0-0.5"))
 
 
@@ -76,8 +77,10 @@ def run(settings, store):
 
 def render(settings, store):
     """Writes the page and its figures again."""
-    claims = CLAIMS.read_text() if settings.output == RECORD else ""
-    page = rendering.markdown(TABLES.values(), store, store.folder, claims)
+    texts = ()
+    if settings.output == RECORD:
+        texts = CLAIMS.read_text(), rendering.read_notes(NOTES.read_text())
+    page = rendering.markdown(TABLES.values(), store, store.folder, *texts)
     path = settings.output / "RESULTS.md"
     path.write_text(page)
     print(f"wrote {path}")

@@ -20,16 +20,30 @@ model gets; *difference* is from the paper to the measure it reports.
 """
 
 
-def markdown(tables, store, folder, claims=""):
-    """The page, and figures in `folder`, which the page shows."""
+def markdown(tables, store, folder, claims="", notes=None):
+    """The page, and figures in `folder`, which the page shows.
+
+    Args:
+        tables: the `Table`s.
+        store: the `Store`.
+        folder: where figures go.
+        claims: what the tables say about the papers' claims, Markdown.
+        notes: `{table: Markdown}`, what a reader must know beside its rows.
+    """
     parts = [HEADER, claims] if claims else [HEADER]
     for table in tables:
-        parts.append(section(table, store, folder))
+        parts.append(section(table, store, folder, (notes or {}).get(table.name, "")))
     return "\n".join(parts)
 
 
-def section(table, store, folder):
-    """A table of what is finished, with its figures."""
+def read_notes(text):
+    """`{table: note}` of a text whose headings, `## table`, are tables."""
+    parts = text.split("\n## ")[1:]
+    return {name.strip(): note.strip() for name, note in (part.split("\n", 1) for part in parts)}
+
+
+def section(table, store, folder, note=""):
+    """A table of what is finished, with a note below it, and its figures."""
     found = {row: table.results(row, store) for row in table.rows}
     lines = [f"## {table.name}", "", f"{table.title}. {table.about}".strip(), ""]
     measured = {row: results for row, results in found.items() if results}
@@ -42,6 +56,8 @@ def section(table, store, folder):
         lines += ["", f"Commands: `{command}` and the options of the last column."]
     else:
         lines.append("Not run yet.")
+    if note:
+        lines += ["", note]
     for name, figure in (table.draw(found) if table.draw else {}).items():
         path = save_figure(figure, folder, f"{table.name}_{name}")
         lines += ["", f"![{table.name}: {name}]({folder.name}/{path.name})"]

@@ -29,13 +29,11 @@ class Row:
         label: as the paper calls it.
         options: of the `Cell`s that measure it, a dict.
         paper: the published value, None where there is none.
-        note: what a reader must know beside the row.
     """
 
     label: str
     options: dict
     paper: float | None = None
-    note: str = ""
 
     @property
     def slug(self):

@@ -102,6 +102,20 @@ def test_the_page(example, cells, tables, tmp_path):
     assert lines["| GST 2"] == ["90", "101", "103", "+13.00", "1", "3", "20"]
 
 
+def test_notes_stand_below_their_tables(example, cells, tables, tmp_path):
+    rendering = example("reproduction.rendering")
+    notes = rendering.read_notes("# Notes\n\n## a-table\n\nWhy so.\n\nMore.\n\n## other\nNo.\n")
+    assert notes == {"a-table": "Why so.\n\nMore.", "other": "No."}
+    page = rendering.markdown([make_table(tables)], cells.Store(tmp_path), tmp_path, "", notes)
+    assert "Why so." in page and "No." not in page
+
+
+def test_the_records_notes_name_tables(example):
+    reproduce = example("reproduce")
+    notes = example("reproduction.rendering").read_notes(reproduce.NOTES.read_text())
+    assert set(notes) <= set(reproduce.TABLES) and all(notes.values())
+
+
 def test_a_bound_has_the_papers_sign(example, cells, tables, tmp_path):
     row = tables.Row("IGR", {"temperature": 0.5}, -100.0)
     table = tables.Table("igr", "", "toy", (row,), {"short": 1}, measure="relaxed", sign=-1)
