@@ -201,3 +201,37 @@ def test_traversals_vary_what_they_say(example):
     loc[0, dimensions[1]] = -2.0
     code = model.encode(images[:1])
     np.testing.assert_allclose(by_dimension[1, 0], model.decode(code, loc)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["concrete", "igr"])
+def test_vanishing_entries_of_a_samples_jacobian(example, name):
+    """Counted per variable; the whole Jacobian is block diagonal and holds the same entries."""
+    architectures, record = example("igr_architectures"), example("reproduction.igr")
+    heads = architectures.head_shapes(name, 4, 10)
+    inputs = keras.Input([3])
+    outputs = [
+        keras.layers.Reshape(shape)(
+            keras.layers.Dense(int(np.prod(shape)), bias_initializer="normal")(inputs)
+        )
+        for shape in heads
+    ]
+
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.encoder = keras.Model(inputs, outputs if len(outputs) > 1 else outputs[0])
+            self.latent = architectures.build_latent(name, 0.1, 10, seed=1)
+
+    model, images = Model(), np.random.default_rng(0).normal(size=[50, 3]).astype("float32")
+    share = record.vanishing_jacobian(model, images)
+    with tf.GradientTape() as tape:
+        parameters = model.encoder(images)
+        first = tf.exp(parameters) if name == "concrete" else parameters[0]
+        tape.watch(first)
+        inner = tf.math.log(first) if name == "concrete" else [first, parameters[1]]
+        sample = architectures.on_simplex(model.latent, inner)
+    blocks = np.einsum("bvkvj->bvkj", tape.batch_jacobian(sample, first).numpy())
+    expected = np.mean(blocks == 0.0, axis=(2, 3)).ravel()
+    # Other noise: each variable of each image is a draw, here and there.
+    assert 0 < expected.mean() < 0.5
+    assert abs(share - expected.mean()) < 5 * np.sqrt(2 / expected.size) * expected.std()
