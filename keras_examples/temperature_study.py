@@ -193,8 +193,8 @@ def draw_losses(runs, ax):
         "training loss (relaxed)",
         ylabel="nats",
     )
-    later = np.array([run.history["loss"][1:] for run in runs])
-    if later.shape[1] > 3:
+    later = np.concatenate([run.history["loss"][1:] for run in runs])
+    if len(later) > 3 * len(runs):
         ax.set_ylim(top=later.max() + 0.1 * np.ptp(later))
 
 

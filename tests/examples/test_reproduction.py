@@ -271,3 +271,18 @@ def test_another_frameworks_program_is_a_cell(example, cells, monkeypatch, tmp_p
     with pytest.raises(SystemExit):
         outside.train_outside(outside.TABLES[0].cell(row, 2, 3), context)
     assert "TORCH_PYTHON" in capsys.readouterr().err
+
+
+def test_losses_of_runs_of_different_lengths(example):
+    """As where a table is half finished at a longer budget."""
+    import matplotlib.pyplot as plt
+
+    study = example("temperature_study")
+
+    def run(name, loss):
+        return study.Run(name, {"loss": loss}, {}, {}, None, 0, 0.0, 0.0)
+
+    figure, ax = plt.subplots()
+    study.draw_losses([run("a", [500.0, 9.0, 8.0, 7.0, 6.0]), run("b", [400.0, 5.0, 4.0, 4.0])], ax)
+    assert len(ax.lines) == 2 and 9.0 < ax.get_ylim()[1] < 20.0
+    plt.close(figure)
