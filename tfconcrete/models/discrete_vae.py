@@ -41,8 +41,9 @@ class DiscreteVAE(VAE):
         kl: `"density"` (Concrete, Eq. 20), `"mass"` (Eq. 21), `"analytic"` (Eq. 22, one
             sample only), `"gaussian"` (IGR, Eq. 19), or `"auto"`, the one of them that keeps
             the relaxed objective a bound. For codes that are served discrete, `"analytic"`
-            with a soft layer can end far lower (`docs/guides/temperatures.md`). In a stack the analytic form holds for the last latent alone: below it
-            the prior depends on the sample, and the mass form is taken.
+            with a soft layer can end far lower (`docs/guides/temperatures.md`). In a stack
+            the analytic form holds for the last latent alone: below it the prior depends on
+            the sample, and the mass form is taken.
         num_samples: m of the bound L_m (Eq. 8).
         beta: Weight of the KL term in training.
         **kwargs: `name`, `dtype` and the other arguments of `keras.Model`.
