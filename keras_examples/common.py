@@ -65,6 +65,14 @@ def positive(text):
     return value
 
 
+def not_negative(text):
+    """The type of an option that takes a positive number or zero."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must not be negative, not {text}")
+    return value
+
+
 def parse(options, arguments=None):
     """Parses the command line, checks the shared options and makes the output folder."""
     settings = options.parse_args(arguments)

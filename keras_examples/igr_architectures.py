@@ -13,21 +13,23 @@ import numpy as np
 import tfconcrete as tfc
 from keras_examples.common import fail
 
+# Units of the encoder's hidden layers. The paper's program has a layer more than its text.
+DENSE = {"dense": (512, 256), "dense3": (784, 512, 256)}
 # Filters of the convolutions from the image down, and of the transposed ones back up.
 CONVOLUTIONS = {
     "conv1": ((32, 64, 64), (32, 32)),
     "conv2": ((32, 64, 64, 64), (64, 32, 32)),
 }
-ARCHITECTURES = ("dense", *CONVOLUTIONS)
+ARCHITECTURES = (*DENSE, *CONVOLUTIONS)
 LATENTS = ("igr", "igr_sb", "igr_planar", "concrete")
 
 
 def fit_images(images, architecture):
     """Images `[n, size, size(, channels)]` with a border of zeros up to the network's size.
 
-    A convolutional pair has one size, 32 or 64; the dense one takes any.
+    A convolutional pair has one size, 32 or 64; the dense ones take any.
     """
-    if architecture == "dense":
+    if architecture in DENSE:
         return images
     size = 4 * 2 ** len(CONVOLUTIONS[architecture][0])
     border = size - images.shape[1]
@@ -49,9 +51,10 @@ def build_encoder(architecture, image_shape, heads):
         heads: list of shapes, one for each output.
     """
     inputs = keras.Input(image_shape, name="image")
-    if architecture == "dense":
+    if architecture in DENSE:
         hidden = keras.layers.Flatten()(inputs)
-        hidden = keras.layers.Dense(512, "relu")(hidden)
+        for units in DENSE[architecture][:-1]:
+            hidden = keras.layers.Dense(units, "relu")(hidden)
     else:
         hidden = inputs
         if len(image_shape) == 2:
@@ -71,14 +74,14 @@ def build_decoder(architecture, image_shape, latents):
 
     Args:
         architecture: one of `ARCHITECTURES`.
-        image_shape: `[height, width]` or `[height, width, channels]`.
+        image_shape: `[height, width]` or `[height, width, channels]`, of the parameters.
         latents: list of shapes, one for each input.
     """
     inputs = [keras.Input(shape) for shape in latents]
     hidden = [keras.layers.Flatten()(latent) for latent in inputs]
     hidden = keras.layers.Concatenate()(hidden) if len(hidden) > 1 else hidden[0]
     hidden = keras.layers.Dense(256, "relu")(hidden)
-    if architecture == "dense":
+    if architecture in DENSE:
         hidden = keras.layers.Dense(512, "relu")(hidden)
         hidden = keras.layers.Dense(math.prod(image_shape))(hidden)
     else:
@@ -99,20 +102,31 @@ def head_shapes(name, variables, classes):
     return [[variables, classes - 1]] * 2
 
 
-def build_latent(name, temperature, classes, delta=0.1, flows=2, precision=None, seed=None):
-    """IGR by softmax++, stick-breaking or planar flows, ExpConcrete; GST beside them."""
+def build_latent(
+    name, temperature, classes, delta=0.1, flows=2, precision=None, prior=None, seed=None
+):
+    """IGR by softmax++, stick-breaking or planar flows, ExpConcrete; GST beside them.
+
+    `prior` is an IGR's, location and scale of its Gaussians; None for the layer's default.
+    """
     if name == "gst":
         return tfc.GapStraightThrough(temperature, seed=seed, name="z")
     if name == "concrete":
         return tfc.ExpConcreteSample(temperature, seed=seed, name="z")
     if name == "igr_sb":
         return tfc.IGRSample(
-            "stick_breaking", temperature, delta, precision=precision, seed=seed, name="z"
+            "stick_breaking",
+            temperature,
+            delta,
+            precision=precision,
+            prior=prior,
+            seed=seed,
+            name="z",
         )
     transform = "softmax++"
     if name == "igr_planar":
         transform = tfc.bijectors.PlanarFlow.create(flows, classes - 1, seed=seed)
-    return tfc.IGRSample(transform, temperature, delta, seed=seed, name="z")
+    return tfc.IGRSample(transform, temperature, delta, prior=prior, seed=seed, name="z")
 
 
 def on_simplex(latent, parameters):

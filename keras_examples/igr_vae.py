@@ -64,6 +64,8 @@ def load(settings, held_out=1 / 6):
         settings.smoke,
         settings.images,
     )
+    if settings.binarization == "threshold":
+        splits = [np.float32(images >= 0.5) for images in splits]
     train, test = (igr_architectures.fit_images(images, settings.architecture) for images in splits)
     kept = len(train) - max(1, int(len(train) * held_out)) if held_out else len(train)
     if settings.smoke:
@@ -77,9 +79,10 @@ class Experiment:
     Args:
         settings: what `parse` returns.
         held_out: share of the training images to choose temperatures on.
+        likelihood: of grey or coloured images; None for a Gaussian of `settings.scale`.
     """
 
-    def __init__(self, settings, held_out=1 / 6):
+    def __init__(self, settings, held_out=1 / 6, likelihood=None):
         self.settings = settings
         self.binarize = settings.dataset == "mnist"
         self.train, self.validation, self.test = load(settings, held_out)
@@ -89,11 +92,20 @@ class Experiment:
                 np.float32(rng.random(x.shape) < x) for x in (self.validation, self.test)
             )
         self.image_shape = self.train.shape[1:]
+        self.likelihood = likelihood or tfc.objectives.Gaussian(settings.scale)
+        if self.binarize:
+            self.likelihood = tfc.objectives.Bernoulli()
 
-    def latent(self, name, temperature):
+    def latent(self, name, temperature, prior=None):
         settings = self.settings
         return igr_architectures.build_latent(
-            name, temperature, CLASSES, settings.delta, settings.flows, seed=settings.seed
+            name,
+            temperature,
+            CLASSES,
+            settings.delta,
+            settings.flows,
+            prior=prior,
+            seed=settings.seed,
         )
 
     def vertex_temperature(self, name):
@@ -124,22 +136,22 @@ class Experiment:
             print(f"held-out loss {losses[temperature]:.2f}")
         return min(losses, key=losses.get)
 
-    def model(self, name, temperature, **options):
+    def model(self, name, temperature, prior=None, **options):
         """30 x 10 latents in one of the paper's networks.
 
-        The prior is uniform, for IGR the Gaussians that round to it; IGR-SB and IGR-Planar
-        have standard Gaussians. Further options are those of `DiscreteVAE`.
+        Without a `prior` of an IGR it is uniform, for IGR the Gaussians that round to it;
+        IGR-SB and IGR-Planar have standard Gaussians. Further options are those of
+        `DiscreteVAE`.
         """
         settings = self.settings
         keras.utils.set_random_seed(settings.seed)
         heads = igr_architectures.head_shapes(name, VARIABLES, CLASSES)
+        outputs = self.likelihood.params_shape((None, *self.image_shape))[1:]
         model = tfc.models.DiscreteVAE(
             igr_architectures.build_encoder(settings.architecture, self.image_shape, heads),
-            igr_architectures.build_decoder(
-                settings.architecture, self.image_shape, [[VARIABLES, CLASSES]]
-            ),
-            self.latent(name, temperature),
-            "bernoulli" if self.binarize else tfc.objectives.Gaussian(settings.scale),
+            igr_architectures.build_decoder(settings.architecture, outputs, [[VARIABLES, CLASSES]]),
+            self.latent(name, temperature, prior),
+            self.likelihood,
             **options,
         )
         model.compile(keras.optimizers.Adam(1e-3), steps_per_execution=10)
@@ -267,13 +279,20 @@ def parse(arguments):
         "--dataset",
         choices=["mnist", "fashion_mnist", "celeb_a"],
         default="mnist",
-        help="mnist is binarized anew in every epoch, the others have a Gaussian decoder",
+        help="mnist is binarized, the others have a Gaussian decoder",
     )
     options.add_argument(
         "--architecture",
         choices=igr_architectures.ARCHITECTURES,
         default=None,
-        help="networks of Appendix D; dense, and conv2 for celeb_a, where not given",
+        help="networks of Appendix D (dense3: the published program's, with a layer more); "
+        "dense, and conv2 for celeb_a, where not given",
+    )
+    options.add_argument(
+        "--binarization",
+        choices=["dynamic", "threshold"],
+        default="dynamic",
+        help="of mnist: drawn anew in every epoch, or cut at 0.5 as in the published program",
     )
     options.add_argument(
         "--latents",

@@ -28,10 +28,10 @@ from keras_examples import common, datasets, igr_architectures
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-    """What Appendix D.2 sets for a data set."""
+    """What Appendix D.2 sets for a data set; a likelihood is a name or an object."""
 
     architecture: str
-    likelihood: str
+    likelihood: str | tfc.objectives.Likelihood
     gamma: float
     discrete_capacity: float
     continuous_capacity: float
@@ -55,17 +55,36 @@ SCALE = 0.3  # of a Gaussian decoder, which the paper does not give
 STEPS_ACROSS = 10
 
 
-def build_model(name, temperature, image_shape, protocol, capacity_steps, seed):
-    """Convolutions to the parameters of both codes, and from both codes to pixels."""
+def build_model(
+    name,
+    temperature,
+    image_shape,
+    protocol,
+    capacity_steps,
+    seed,
+    prior=None,
+    kind=tfc.models.JointVAE,
+):
+    """Convolutions to the parameters of both codes, and from both codes to pixels.
+
+    `prior` is an IGR's, location and scale of its Gaussians; `kind` is the model's class.
+    """
     keras.utils.set_random_seed(seed)
     classes, dims = LATENTS[name][2], protocol.continuous_dims
     heads = [*igr_architectures.head_shapes(name, 1, classes), [dims], [dims]]
     precision = PRECISION if name == "igr_sb" else None
-    return tfc.models.JointVAE(
+    likelihood = protocol.likelihood
+    if likelihood == "gaussian":
+        likelihood = tfc.objectives.Gaussian(SCALE)
+    likelihood = tfc.objectives.get_likelihood(likelihood)
+    outputs = likelihood.params_shape((None, *image_shape))[1:]
+    return kind(
         igr_architectures.build_encoder(protocol.architecture, image_shape, heads),
-        igr_architectures.build_decoder(protocol.architecture, image_shape, [[1, classes], [dims]]),
-        igr_architectures.build_latent(name, temperature, classes, precision=precision, seed=seed),
-        "bernoulli" if protocol.likelihood == "bernoulli" else tfc.objectives.Gaussian(SCALE),
+        igr_architectures.build_decoder(protocol.architecture, outputs, [[1, classes], [dims]]),
+        igr_architectures.build_latent(
+            name, temperature, classes, precision=precision, prior=prior, seed=seed
+        ),
+        likelihood,
         gamma=protocol.gamma,
         discrete_capacity=(0.0, protocol.discrete_capacity, capacity_steps),
         continuous_capacity=(0.0, protocol.continuous_capacity, capacity_steps),

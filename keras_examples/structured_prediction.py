@@ -61,10 +61,11 @@ def build_model(units, width, depth, bias, num_samples, seed):
 def load(settings):
     """Binarized upper and lower halves `[n, 392]` for training and testing."""
     data_dir = datasets.data_directory(settings.data_dir)
-    pairs = datasets.load_images("binarized_mnist", data_dir=data_dir, smoke=settings.smoke)
+    name = "mnist" if settings.binarization == "threshold" else "binarized_mnist"
+    pairs = datasets.load_images(name, data_dir=data_dir, smoke=settings.smoke)
     halves = []
     for images, _ in pairs:
-        flat = images.reshape([len(images), -1])
+        flat = np.float32(images >= 0.5).reshape([len(images), -1])
         halves.append((flat[:, :PIXELS], flat[:, PIXELS:]))
     return halves
 
@@ -83,7 +84,9 @@ class Experiment:
         model = build_model(
             units, settings.width, depth, self.bias, settings.num_samples, settings.seed
         )
-        optimizer = keras.optimizers.AdamW(settings.learning_rate, weight_decay=1e-3)
+        optimizer = keras.optimizers.AdamW(
+            settings.learning_rate, weight_decay=settings.weight_decay
+        )
         model.compile(optimizer, jit_compile=not settings.smoke, steps_per_execution=50)
         if callbacks is None:
             callbacks = [common.RunProgress(f"{units.label}, {depth} layers")]
@@ -199,6 +202,15 @@ def parse(arguments):
         type=common.positive,
         default=1e-3,
         help="the paper's long runs have 3e-4",
+    )
+    options.add_argument(
+        "--weight-decay", type=common.not_negative, default=1e-3, help="of Adam; 0 for none"
+    )
+    options.add_argument(
+        "--binarization",
+        choices=["fixed", "threshold"],
+        default="fixed",
+        help="of the digits: the fixed sample of the literature, or cut at 0.5",
     )
     options.add_argument(
         "--temperatures",

@@ -5,41 +5,80 @@ import functools
 
 import keras
 import numpy as np
+import tensorflow as tf
 
+import tfconcrete as tfc
 from keras_examples import datasets, igr_architectures, joint_vae
+from keras_examples.reproduction import igr_program
 from keras_examples.reproduction.tables import Experiment, Row, Table
 
 BATCH = 64
+SIZE = 32
 
 
 @functools.lru_cache(maxsize=1)
-def _images(dataset, data_dir, smoke):
+def _images(dataset, data_dir, smoke, as_program):
+    """Training and test images, and the test labels.
+
+    The text's have a border of zeros; the program's are cut at 0.5, then scaled up, which
+    makes them grey again.
+    """
     *splits, labels = datasets.load_splits(dataset, data_dir, smoke)
-    architecture = joint_vae.PROTOCOLS[dataset].architecture
-    train, test = (igr_architectures.fit_images(x, architecture) for x in splits)
-    return train, test, labels
+    if as_program:
+        splits = [np.float32(x >= 0.5) for x in splits]
+        splits = [tf.image.resize(x[..., None], [SIZE, SIZE]).numpy()[..., 0] for x in splits]
+    else:
+        architecture = joint_vae.PROTOCOLS[dataset].architecture
+        splits = [igr_architectures.fit_images(x, architecture) for x in splits]
+    return *splits, labels
+
+
+def _model(settings, image_shape, capacity_steps, seed):
+    """The text's model, or with the program's penalties, prior and KLs."""
+    protocol = joint_vae.PROTOCOLS[settings["dataset"]]
+    if protocol.likelihood == "gaussian":
+        protocol = dataclasses.replace(protocol, likelihood=igr_program.PixelGaussian())
+    options = {}
+    if settings.get("protocol") == "program":
+        sampled = settings["latent"] == "concrete"
+        options["kind"] = functools.partial(igr_program.PerImageJointVAE, sampled=sampled)
+        options["prior"] = igr_program.STANDARD_NORMAL
+    return joint_vae.build_model(
+        settings["latent"],
+        settings["temperature"],
+        image_shape,
+        protocol,
+        capacity_steps,
+        seed,
+        **options,
+    )
+
+
+def objective(model, images, batch_size=500):
+    """The training objective on images (Eq. 15), with the capacities as they are now."""
+    with tfc.layers.preserved_state(model):
+        losses = [
+            (len(x), float(model.training_loss(x)))
+            for x in datasets.image_batches(images, batch_size=batch_size)
+        ]
+    return sum(n * loss for n, loss in losses) / sum(n for n, _ in losses)
 
 
 def train_joint(cell, context):
     """Appendix D.2; the capacities grow over half of a run that is shorter than the paper's."""
     settings = cell.settings
-    protocol = joint_vae.PROTOCOLS[settings["dataset"]]
-    train, test, labels = _images(settings["dataset"], context.data_dir, context.smoke)
-    binarize = protocol.likelihood == "bernoulli"
+    as_program = settings.get("protocol") == "program"
+    train, test, labels = _images(settings["dataset"], context.data_dir, context.smoke, as_program)
+    binarize = settings["dataset"] == "mnist" and not as_program
     if binarize:
         test = np.float32(np.random.default_rng(cell.seed).random(test.shape) < test)
     steps = cell.length * -(-len(train) // BATCH)
+    protocol = joint_vae.PROTOCOLS[settings["dataset"]]
     capacity_steps = min(protocol.capacity_steps, max(1, steps // 2))
-    model = joint_vae.build_model(
-        settings["latent"],
-        settings["temperature"],
-        test.shape[1:],
-        dataclasses.replace(protocol, capacity_steps=capacity_steps),
-        capacity_steps,
-        cell.seed,
-    )
+    model = _model(settings, test.shape[1:], capacity_steps, cell.seed)
+    rate = 1e-3 if as_program else 5e-4
     # On a CPU XLA's convolutions are a hundred times as slow as TensorFlow's own.
-    model.compile(keras.optimizers.Adam(5e-4), jit_compile=False, steps_per_execution=10)
+    model.compile(keras.optimizers.Adam(rate), jit_compile=False, steps_per_execution=10)
     history = model.fit(
         datasets.image_batches(train, binarize, cell.seed),
         epochs=cell.length,
@@ -52,6 +91,7 @@ def train_joint(cell, context):
     return {
         "discrete": losses["loss"],
         "relaxed": losses["loss"] - losses["discretization_gap"],
+        "objective": objective(model, test),
         "majority": joint_vae.majority_share(codes, labels),
         "classes": len(np.unique(codes)),
         "kl": losses["kl"],
@@ -67,14 +107,20 @@ EXPERIMENTS = {"igr_joint": Experiment(train_joint)}
 
 
 def _rows():
+    latents = {"igr": ("IGR", 0.1), "concrete": ("GS", 0.25), "igr_sb": ("IGR-SB", 0.1)}
     for dataset, title, values in (
-        ("mnist", "MNIST", (-156.3, -234.3, None)),
-        ("fashion_mnist", "FMNIST", (27.06, 26.5, None)),
+        ("mnist", "MNIST", {"igr": -156.3, "concrete": -234.3}),
+        ("fashion_mnist", "FMNIST", {"igr": 27.06, "concrete": 26.5}),
     ):
-        latents = (("igr", "IGR", 0.1), ("concrete", "GS", 0.25), ("igr_sb", "IGR-SB", 0.1))
-        for (latent, name, temperature), value in zip(latents, values, strict=True):
+        for latent, (name, temperature) in latents.items():
             options = {"dataset": dataset, "latent": latent, "temperature": temperature}
-            yield Row(f"{title} {name} {temperature:g}", options, value)
+            if dataset == "fashion_mnist":
+                options["decoder"] = "pixel_scales"
+            yield Row(f"{title} {name} {temperature:g}", options, values.get(latent))
+            if dataset == "mnist" and latent in values:
+                options = {**options, "protocol": "program"}
+                label = f"{title} {name} {temperature:g}, as the program"
+                yield Row(label, options, values[latent])
 
 
 TABLE = Table(
@@ -83,9 +129,17 @@ TABLE = Table(
     "igr_joint",
     tuple(_rows()),
     {"short": 2, "paper": 100},
-    measure="relaxed",
+    measure="objective",
     sign=-1,
-    columns={"classes used": "classes", "majority digit right": "majority"},
-    about="ELBO with both KLs counted once. FMNIST has a Gaussian decoder whose scale the paper "
-    "does not give (here 0.3).",
+    columns={
+        "loss of Eq. 15": "objective",
+        "classes used": "classes",
+        "majority digit right": "majority",
+    },
+    about="relaxed, discrete: ELBOs with both KLs counted once. Loss of Eq. 15: what training "
+    "minimises, with its penalties; the paper says that it reports the objective, so the "
+    "difference is to its negative. FMNIST has the Gaussian decoder of the published program. As "
+    "the program: the published one cuts pixels at 0.5 and scales images up, takes |KL - C| of "
+    "every image, for the Gumbel-Softmax with KLs of a single draw, and has standard Gaussians as "
+    "IGR's prior and a learning rate of 1e-3.",
 )

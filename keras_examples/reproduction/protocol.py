@@ -109,9 +109,9 @@ AT_ONE = ("PyTorch's initial weights", "PyTorch's in the encoder", "PyTorch's an
 def _rows():
     values = estimator_comparison.PLANS["3"].paper
     for temperature, variants in ((0.5, VARIANTS), (1.0, AT_ONE)):
-        for key, label in (("stgs", "STGS"), ("gst-1.0", "GST-1.0")):
-            at = "" if temperature == 0.5 else f" at {temperature:g}"
-            for name in variants:
+        at = "" if temperature == 0.5 else f" at {temperature:g}"
+        for key, label in (("stgs", "STGS"), ("gst-1.0", "GST-1.0"), ("gr-mc100", "GR-MC100")):
+            for name in variants if key != "gr-mc100" else AT_ONE[:1]:
                 options = {"variant": name, "estimator": key, "temperature": temperature}
                 yield Row(f"{label}{at}: {name}", options, values[temperature][key])
 
@@ -124,8 +124,8 @@ TABLES = (
         tuple(_rows()),
         {"short": 10, "paper": 40},
         columns={"KL": "kl", "dead logits": "dead"},
-        about="STGS and GST-1.0 at 0.5 and 1, everything else as in gst-table3, which has the rows "
-        "without a change. dead logits: the share of the 300 outputs of the encoder that are never "
-        "positive on test images.",
+        about="STGS, GST-1.0 and GR-MC100 at 0.5 and 1, everything else as in gst-table3, which "
+        "has the rows without a change. dead logits: the share of the 300 outputs of the encoder "
+        "that are never positive on test images.",
     ),
 )

@@ -12,23 +12,42 @@ BATCH, WIDTH = 64, 240
 RATE = 1e-3  # 3e-4 in the paper, for 10^7 steps
 
 
+# Of the IGR paper's published program; the text has temperatures only.
+_PROGRAM = {
+    "width": 200,
+    "learning_rate": 3e-4,
+    "weight_decay": 0.0,
+    "binarization": "threshold",
+}
+
+
 @functools.lru_cache(maxsize=1)
-def _experiment(data_dir, smoke, num_samples, seed):
-    settings = argparse.Namespace(
-        data_dir=data_dir,
-        smoke=smoke,
-        num_samples=num_samples,
-        seed=seed,
-        width=WIDTH,
-        learning_rate=RATE,
-    )
-    return structured_prediction.Experiment(settings)
+def _experiment(data_dir, smoke, num_samples, seed, as_program):
+    settings = {
+        "data_dir": data_dir,
+        "smoke": smoke,
+        "num_samples": num_samples,
+        "seed": seed,
+        "width": WIDTH,
+        "learning_rate": RATE,
+        "weight_decay": 1e-3,
+        "binarization": "fixed",
+    }
+    if as_program:
+        settings |= _PROGRAM
+    return structured_prediction.Experiment(argparse.Namespace(**settings))
 
 
 def train_predictor(cell, context):
-    """The lower half of a digit from its upper half, through layers of 240 units."""
+    """The lower half of a digit from its upper half, through layers of units."""
     settings = cell.settings
-    experiment = _experiment(context.data_dir, context.smoke, settings["num_samples"], cell.seed)
+    experiment = _experiment(
+        context.data_dir,
+        context.smoke,
+        settings["num_samples"],
+        cell.seed,
+        settings.get("protocol") == "program",
+    )
     units = Units(settings["relaxation"], settings["classes"], settings["temperature"])
     model = experiment.fit(units, settings["depth"], cell.length, context.callbacks())
     losses = model.evaluate(*experiment.test, batch_size=500, verbose=0, return_dict=True)
@@ -39,20 +58,21 @@ def train_predictor(cell, context):
         "discrete_one": losses["loss"],
         "steps": cell.length * -(-len(experiment.train[0]) // BATCH),
         "images": len(experiment.train[0]),
-        "learning_rate": RATE,
+        "learning_rate": experiment.settings.learning_rate,
     }
 
 
 EXPERIMENTS = {"structured": Experiment(train_predictor)}
 
 
-def _row(label, paper, relaxation, classes, temperature, depth, num_samples):
+def _row(label, paper, relaxation, classes, temperature, depth, num_samples, **changed):
     options = {
         "relaxation": relaxation,
         "classes": classes,
         "temperature": temperature,
         "depth": depth,
         "num_samples": num_samples,
+        **changed,
     }
     return Row(label, options, paper)
 
@@ -72,22 +92,35 @@ _LENGTHS = {"short": 5, "paper": 12_800}
 _COLUMNS = {"discrete -L_1": "discrete_one", "train": "train"}
 _ABOUT = (
     "Negative log-likelihood by L_100 of 1,000 images (discrete; the column train: of training "
-    "images); relaxed: -L_1 of the relaxed network. Learning rate 1e-3, the paper's 10^7 steps "
-    "have 3e-4."
+    "images); relaxed: -L_1 of the relaxed network. Learning rate 1e-3, the Concrete paper's 10^7 "
+    "steps have 3e-4."
 )
+
+
+def _igr_rows():
+    for relaxation, name, temperature, paper in (
+        ("igr", "IGR", 0.5, 62.84),
+        ("concrete", "GS", 0.667, 64.68),
+        ("igr", "IGR", 0.1, 67.26),
+        ("concrete", "GS", 0.25, 69.28),
+    ):
+        label = f"{name} {temperature:.2g}"
+        yield _row(label, paper, relaxation, 2, temperature, 2, 1)
+        label = f"{label}, as the program"
+        yield _row(label, paper, relaxation, 2, temperature, 2, 1, protocol="program")
+
+
 IGR_TABLE = Table(
     "igr-table3",
     "IGR, Table 3: structured prediction",
     "structured",
-    (
-        _row("IGR 0.5", 62.84, "igr", 2, 0.5, 2, 1),
-        _row("GS 0.67", 64.68, "concrete", 2, 0.667, 2, 1),
-        _row("IGR 0.1", 67.26, "igr", 2, 0.1, 2, 1),
-        _row("GS 0.25", 69.28, "concrete", 2, 0.25, 2, 1),
-    ),
-    {"short": 5, "paper": 100},
+    tuple(_igr_rows()),
+    {"short": 5, "paper": 50},
+    measure="relaxed",
     columns=_COLUMNS,
-    about=_ABOUT,
+    about=_ABOUT + " As the program: two layers of 200 units and a learning rate of 3e-4 without "
+    "weight decay, on digits cut at 0.5, for 50 epochs, which is what the published program has; "
+    "it reports the relaxed -L_1.",
 )
 CONCRETE_TABLE = Table(
     "concrete-figure4",
