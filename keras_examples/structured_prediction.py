@@ -78,7 +78,8 @@ class Experiment:
         self.train, self.test = load(settings)
         self.bias = tfc.objectives.base_rate_bias(self.train[1])
 
-    def fit(self, units, depth, epochs, callbacks=None):
+    def fit(self, units, depth, epochs, callbacks=None, **options):
+        """A trained model; further options are those of `fit`."""
         settings = self.settings
         keras.utils.set_random_seed(settings.seed)
         model = build_model(
@@ -90,7 +91,9 @@ class Experiment:
         model.compile(optimizer, jit_compile=not settings.smoke, steps_per_execution=50)
         if callbacks is None:
             callbacks = [common.RunProgress(f"{units.label}, {depth} layers")]
-        model.fit(*self.train, batch_size=64, epochs=epochs, verbose=0, callbacks=callbacks)
+        model.fit(
+            *self.train, batch_size=64, epochs=epochs, verbose=0, callbacks=callbacks, **options
+        )
         return model
 
     def likelihood(self, model, halves):

@@ -63,7 +63,7 @@ def by_steps(key, ylabel, split, sign=1, logarithmic=""):
 
 def _curve(results, key):
     """Training steps, and the mean over seeds of a history, as far as all of them go."""
-    results = [result for result in results if key in result["history"]]
+    results = [result for result in results if key in result.get("history", ())]
     if not results:
         return (), ()
     curves = [np.asarray(result["history"][key]) for result in results]
