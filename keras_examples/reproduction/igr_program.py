@@ -10,7 +10,9 @@ The authors' program (cunningham-lab/igr on GitHub) was read, not copied. It cut
 - in Figure 4 the gradient of the sum of a softmax over its classes (`sum_gradient`), where
   Eq. 26 has that of one class;
 - in Eq. 15 the penalty of every image, with KLs from a single draw for the Gumbel-Softmax
-  (`PerImageJointVAE`).
+  (`PerImageJointVAE`);
+- in Table 3 one Gumbel for a binary Gumbel-Softmax, where a Logistic is the difference of two
+  (`OneGumbel`).
 """
 
 import keras
@@ -18,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfconcrete as tfc
+from keras_examples.units import Units
 
 PRIOR = (np.log(1 / 8), np.exp(0.541324854612918))
 STANDARD_NORMAL = (0.0, 1.0)
@@ -102,3 +105,19 @@ class PerImageJointVAE(tfc.models.JointVAE):
             + tf.abs(terms["continuous_kl"] - self.continuous_capacity(step))
         )
         return {**terms, "loss": terms["reconstruction"] + penalty}
+
+
+@keras.saving.register_keras_serializable(package="keras_examples")
+class OneGumbel(tfc.layers.BinConcreteSample):
+    """sigmoid((logits + Gumbel) / temperature) in training: with half a Logistic's variance."""
+
+    def relax(self, logits, temperature, class_mask=None, seed=None):
+        noise = tf.cast(tfc.noise.gumbel(tf.shape(logits), seed=seed), logits.dtype)
+        return self.variable.to_levels(tf.sigmoid((logits + noise) / temperature))
+
+
+class OneGumbelUnits(Units):
+    """Binary units of `OneGumbel`."""
+
+    def latent(self, seed):
+        return OneGumbel(self.temperature, levels=(-1, 1), seed=seed)

@@ -115,3 +115,15 @@ def test_digits_cut_at_a_half(example, tmp_path):
     encoder = found.model("igr", 0.5, igr.PRIORS["program"]).encoder
     units = [layer.units for layer in encoder.layers if hasattr(layer, "units")]
     assert units[:3] == [784, 512, 256]
+
+
+def test_one_gumbel(program):
+    """The law of the relaxed unit: log odds of state - logit/t are Gumbel(0)/t."""
+    layer = program.OneGumbelUnits("concrete", 2, 0.5).latent(seed=3)
+    logits = tf.fill([20_000], 0.7)
+    state = 0.5 * (layer(logits, training=True).numpy().astype("float64") + 1)
+    inside = (state > 1e-6) & (state < 1 - 1e-6)
+    noise = 0.5 * (np.log(state[inside]) - np.log1p(-state[inside])) - 0.7
+    low, high = (stats.gumbel_r.cdf(0.5 * np.log(p / (1 - p)) - 0.7) for p in (1e-6, 1 - 1e-6))
+    uniform = (stats.gumbel_r.cdf(noise) - low) / (high - low)
+    assert stats.kstest(uniform, "uniform").pvalue > 1e-4
