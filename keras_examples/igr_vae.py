@@ -136,20 +136,25 @@ class Experiment:
             print(f"held-out loss {losses[temperature]:.2f}")
         return min(losses, key=losses.get)
 
-    def model(self, name, temperature, prior=None, **options):
+    def model(self, name, temperature, prior=None, reads=None, **options):
         """30 x 10 latents in one of the paper's networks.
 
         Without a `prior` of an IGR it is uniform, for IGR the Gaussians that round to it;
-        IGR-SB and IGR-Planar have standard Gaussians. Further options are those of
-        `DiscreteVAE`.
+        IGR-SB and IGR-Planar have standard Gaussians. `reads` is a layer between samples and
+        decoder. Further options are those of `DiscreteVAE`.
         """
         settings = self.settings
         keras.utils.set_random_seed(settings.seed)
         heads = igr_architectures.head_shapes(name, VARIABLES, CLASSES)
         outputs = self.likelihood.params_shape((None, *self.image_shape))[1:]
+        shape = [VARIABLES, CLASSES]
+        encoder = igr_architectures.build_encoder(settings.architecture, self.image_shape, heads)
+        decoder = igr_architectures.build_decoder(settings.architecture, outputs, [shape])
+        if reads is not None:
+            decoder = keras.Sequential([keras.Input(shape), reads, decoder])
         model = tfc.models.DiscreteVAE(
-            igr_architectures.build_encoder(settings.architecture, self.image_shape, heads),
-            igr_architectures.build_decoder(settings.architecture, outputs, [[VARIABLES, CLASSES]]),
+            encoder,
+            decoder,
             self.latent(name, temperature, prior),
             self.likelihood,
             **options,

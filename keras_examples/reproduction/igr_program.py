@@ -11,6 +11,7 @@ The authors' program (cunningham-lab/igr on GitHub) was read, not copied. It cut
   Eq. 26 has that of one class;
 - in Eq. 15 the penalty of every image, with KLs from a single draw for the Gumbel-Softmax
   (`PerImageJointVAE`);
+- in an early version, the logarithm of a sample as the decoder's input (`LogCodes`);
 - in Table 3 one Gumbel for a binary Gumbel-Softmax, where a Logistic is the difference of two
   (`OneGumbel`).
 """
@@ -25,6 +26,7 @@ from keras_examples.units import Units
 PRIOR = (np.log(1 / 8), np.exp(0.541324854612918))
 STANDARD_NORMAL = (0.0, 1.0)
 VANISHED = 1e-10
+LOG_FLOOR = -69.0  # of what underflows, and of a one-hot vector's zeros
 
 
 @keras.saving.register_keras_serializable(package="keras_examples")
@@ -48,6 +50,14 @@ class PixelGaussian(tfc.objectives.Likelihood):
 
     def mean(self, params):
         return tf.sigmoid(tf.nn.elu(params[..., 0]))
+
+
+@keras.saving.register_keras_serializable(package="keras_examples")
+class LogCodes(keras.layers.Layer):
+    """The logarithm of points of the simplex, not below -69."""
+
+    def call(self, inputs):
+        return keras.ops.log(keras.ops.maximum(inputs, np.exp(LOG_FLOOR)))
 
 
 def sum_gradient(model, images, dtype=tf.float32):

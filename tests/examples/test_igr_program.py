@@ -127,3 +127,21 @@ def test_one_gumbel(program):
     low, high = (stats.gumbel_r.cdf(0.5 * np.log(p / (1 - p)) - 0.7) for p in (1e-6, 1 - 1e-6))
     uniform = (stats.gumbel_r.cdf(noise) - low) / (high - low)
     assert stats.kstest(uniform, "uniform").pvalue > 1e-4
+
+
+def test_logarithms_for_the_decoder(program, example):
+    """The layer, and a model whose decoder stands behind it."""
+    points = np.float32([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]])
+    expected = [[np.log(0.25), np.log(0.75), -69.0], [0.0, -69.0, -69.0]]
+    np.testing.assert_allclose(program.LogCodes()(points), expected, rtol=1e-6)
+    igr = example("reproduction.igr")
+    options = {"dataset": "mnist", "latent": "concrete", "temperature": 0.67}
+    cell = example("reproduction.cells").Cell
+    context = example("reproduction.running").Context(smoke=True)
+    _, plain = igr.start(cell("igr_vae", tuple(options.items()), 1, 0), context)
+    options["decoder_reads"] = "log z"
+    _, model = igr.start(cell("igr_vae", tuple(options.items()), 1, 0), context)
+    codes = np.random.default_rng(0).dirichlet(np.ones(10), [2, 30]).astype("float32")
+    np.testing.assert_allclose(
+        model.decoder(codes), plain.decoder(np.log(codes)), rtol=1e-4, atol=1e-5
+    )
