@@ -35,7 +35,7 @@ from keras_examples import common
 tfd = tfp.distributions
 
 CONCRETE_TEMPERATURE = 0.25
-IGR_TEMPERATURE = 0.1
+IGR_TEMPERATURE, DELTA = 0.1, 0.1
 MAX_CLASSES = 200  # of the infinite support
 PRECISION = 0.999
 FORTY_SIXTHS = np.array([10, 1, 5, 1, 10, 10, 1, 6, 1, 1]) / 46
@@ -77,7 +77,7 @@ class Relaxation:
             start = [-np.log(left), np.zeros(MAX_CLASSES)]
         else:
             uniform = np.full(num_classes, 1 / num_classes)
-            loc = tfc.calibration.fit_igr_prior(uniform, IGR_TEMPERATURE).loc
+            loc = tfc.calibration.fit_igr_prior(uniform, IGR_TEMPERATURE, delta=DELTA).loc
             start = [loc, np.zeros(num_classes - 1)]
         self.variables = [keras.Variable(value, dtype="float32") for value in start]
 
@@ -86,9 +86,14 @@ class Relaxation:
             return tfc.distributions.Concrete(CONCRETE_TEMPERATURE, logits=self.variables[0])
         loc, log_scale = (tf.convert_to_tensor(v) for v in self.variables)
         if self.method == "IGR":
-            return tfc.distributions.IGR(loc, tf.exp(log_scale), IGR_TEMPERATURE)
+            return tfc.distributions.IGR(loc, tf.exp(log_scale), IGR_TEMPERATURE, delta=DELTA)
         return tfc.distributions.IGR(
-            loc, tf.exp(log_scale), IGR_TEMPERATURE, "stick_breaking", precision=PRECISION
+            loc,
+            tf.exp(log_scale),
+            IGR_TEMPERATURE,
+            "stick_breaking",
+            delta=DELTA,
+            precision=PRECISION,
         )
 
 

@@ -20,16 +20,18 @@ from keras_examples.reproduction import rendering, running
 from keras_examples.reproduction.catalogue import EXPERIMENTS, TABLES
 from keras_examples.reproduction.cells import Store
 
-RECORD = pathlib.Path(__file__).parent
+RECORD = pathlib.Path(__file__).resolve().parent
 CLAIMS = RECORD / "reproduction" / "claims.md"
 NOTES = RECORD / "reproduction" / "notes.md"
 SMOKE = ("gst-table3", ("stgs-0.5", "gst-1.0-0.5"))
 
 
 def parse(arguments):
-    options = common.parser(__doc__, data=True)
+    options = common.parser(__doc__)
     options.set_defaults(output=RECORD)
     add = options.add_argument
+    data = "TFDS directory with the papers' images (default: TFDS_DATA_DIR)"
+    add("--data-dir", type=pathlib.Path, default=None, help=data)
     add("table", nargs="?", choices=TABLES, metavar="TABLE", help=f"of {', '.join(TABLES)}")
     add("--budget", choices=("short", "paper"), default="short", help="how long each run is")
     add("--epochs", type=int, help="length of each run instead of a budget's")
@@ -44,10 +46,15 @@ def parse(arguments):
     settings.data_dir = datasets.data_directory(settings.data_dir)
     if settings.smoke and settings.table is None:
         settings.table, settings.rows = SMOKE
+    if settings.rows and settings.table is None:
+        common.fail("--rows are those of a TABLE: name it")
+    settings.output = settings.output.resolve()
     if settings.smoke and settings.output == RECORD:
         settings.output = pathlib.Path("output")
-    if settings.table and not (settings.list or settings.smoke or settings.data_dir):
-        common.fail("the papers' tables need the papers' data: give --data-dir a TFDS directory")
+    trains = settings.table and not (settings.list or settings.smoke)
+    needs_data = trains and EXPERIMENTS[TABLES[settings.table].experiment].needs_data
+    if needs_data and not settings.data_dir:
+        common.fail("the papers' tables need the papers' data: give --data-dir a TFDS folder")
     return settings
 
 
@@ -88,11 +95,13 @@ def render(settings, store):
 
 def main(arguments=None):
     settings = parse(arguments)
-    store = Store(settings.output / "results")
+    # A run on a few images must not be taken for a result.
+    store = Store(settings.output / ("smoke" if settings.smoke else "results"))
     if settings.list:
         listing = rendering.listing(TABLES.values(), store)
         if settings.table:
-            listing = rendering.row_names(TABLES[settings.table], store)
+            table = TABLES[settings.table]
+            listing = rendering.row_names(table, choose(table, settings), store)
         print(*listing, sep="\n")
         return
     if settings.table:

@@ -3,12 +3,15 @@
 import base64
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import re
 import zlib
 
 import numpy as np
+
+from keras_examples.common import fail
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +61,12 @@ class Store:
     def read(self, cell):
         """The result of a cell, None where it is not finished."""
         path = self.path(cell)
-        return json.loads(path.read_text()) if path.exists() else None
+        if not path.exists():
+            return None
+        result = _load(path)
+        if result["options"] != cell.settings:
+            fail(f"{path} has the options {result['options']}, not {cell.settings}")
+        return result
 
     def write(self, cell, result):
         path = self.path(cell)
@@ -75,12 +83,19 @@ class Store:
         """The results of an experiment, in the order of their names."""
         if experiment not in self._read:
             paths = sorted((self.folder / experiment).glob("*.json"))
-            self._read[experiment] = [json.loads(path.read_text()) for path in paths]
+            self._read[experiment] = [_load(path) for path in paths]
         return self._read[experiment]
 
 
+def _load(path):
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        fail(f"{path} is no result of a run ({error}): delete it to run its cell again")
+
+
 def rounded(value, digits=6):
-    """Numbers of a nested structure with so many significant digits, NaN as None."""
+    """Numbers of a nested structure with so many significant digits, None for what diverged."""
     if isinstance(value, dict):
         return {key: rounded(inner, digits) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -88,7 +103,7 @@ def rounded(value, digits=6):
     if isinstance(value, (bool, int, str)) or value is None:
         return value
     number = float(value)
-    return float(f"{number:.{digits}g}") if number == number else None
+    return float(f"{number:.{digits}g}") if math.isfinite(number) else None
 
 
 def packed(values):

@@ -66,7 +66,8 @@ def _curve(results, key):
     results = [result for result in results if key in result.get("history", ())]
     if not results:
         return (), ()
-    curves = [np.asarray(result["history"][key]) for result in results]
+    # A run that diverged has None where its numbers were not finite.
+    curves = [np.array(result["history"][key], float) for result in results]
     steps = [_steps(result, len(curve)) for result, curve in zip(results, curves, strict=True)]
     shortest = min(steps, key=len)
     values = np.mean([curve[: len(shortest)] for curve in curves], axis=0)

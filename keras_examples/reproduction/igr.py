@@ -235,7 +235,7 @@ def fit_discrete(cell, context):
 EXPERIMENTS = {
     "igr_vae": Experiment(train_vae),
     "igr_gradients": Experiment(follow_gradients),
-    "igr_fit": Experiment(fit_discrete, unit="steps"),
+    "igr_fit": Experiment(fit_discrete, unit="steps", needs_data=False),
     **joint.EXPERIMENTS,
     **structured.EXPERIMENTS,
 }
@@ -375,9 +375,9 @@ TABLES = (
         "densities (Eq. 14) and the posterior's temperature in the prior. With the KL of the "
         "categoricals the relaxed number is no bound. As the program: the published one, whose "
         "pixels are cut at 0.5 once, whose encoder has a layer of 784 units more and whose prior "
-        "of IGR has another location and scale. On log z: an early version of it hands the logarithm "
-        "of a sample to the decoder, which makes the discrete bound, of the logarithm of a one-hot "
-        "vector, worthless. KL: of the discrete bound.",
+        "of IGR has another location and scale. On log z: an early version of it hands the "
+        "logarithm of a sample to the decoder; the discrete bound, of a one-hot vector's, is "
+        "worthless. KL: of the discrete bound.",
         **_RELAXED,
     ),
     joint.TABLE,

@@ -91,13 +91,18 @@ def _line(table, row, results, bounds):
         values = [result[key] for result in results if result.get(key) is not None]
         return np.mean(values) if values else None
 
-    compared = [table.sign * result[table.measure] for result in results]
-    difference = None if row.paper is None else np.mean(compared) - row.paper
+    def bound(key):
+        value = mean(key)
+        return "diverged" if value is None else number(table.sign * value)
+
+    finite = [result[table.measure] for result in results if result[table.measure] is not None]
+    compared = table.sign * np.array(finite)
+    known = row.paper is not None and len(compared)
     cells = [row.label, number(row.paper)]
     if bounds:
-        cells += [number(table.sign * mean(key)) for key in ("relaxed", "discrete")]
+        cells += [bound("relaxed"), bound("discrete")]
     cells += [
-        number(difference, "+"),
+        number(np.mean(compared) - row.paper, "+") if known else "",
         number(np.std(compared, ddof=1)) if len(compared) > 1 else "",
         str(len(results)),
         f"{results[0]['steps']:,}",
@@ -168,9 +173,9 @@ def _rest(table, budget, store):
     return f"{seconds / 60:,.0f} min" if seconds < 36_000 else f"{seconds / 3_600:,.0f} h"
 
 
-def row_names(table, store):
+def row_names(table, rows, store):
     """Lines of `TABLE --list`: the rows' names for `--rows`, and their lengths so far."""
-    for row in table.rows:
+    for row in rows:
         results = table.results(row, store)
         state = "not run"
         if results:

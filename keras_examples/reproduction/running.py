@@ -13,7 +13,10 @@ import keras
 import tensorflow as tf
 
 import tfconcrete
+from keras_examples.common import fail
 from keras_examples.reproduction.cells import rounded
+
+CODE = ("tfconcrete", "keras_examples/*.py", "benchmarks")  # what a result depends on
 
 
 class Context:
@@ -49,10 +52,18 @@ class Progress(keras.callbacks.Callback):
         self.title, self.epochs, self.later, self.pause_file = title, epochs, later, pause_file
         self.start, self.cpu_start = time.monotonic(), time.process_time()
         self._said = 0.0
+        self._cpu = []  # at the ends of epochs
+
+    @property
+    def cpu_per_epoch(self):
+        """Without the first, in which everything is compiled; None before there is a second."""
+        later = len(self._cpu) - 1
+        return (self._cpu[-1] - self._cpu[0]) / later if later > 0 else None
 
     def on_epoch_end(self, epoch, logs=None):
         while self.pause_file is not None and pathlib.Path(self.pause_file).exists():
             time.sleep(5.0)
+        self._cpu.append(cpu_seconds())
         self.say(epoch + 1, logs or {})
 
     def say(self, done, logs):
@@ -87,7 +98,7 @@ def cpu_seconds():
 def commit():
     """The commit of the code that runs, None outside of a repository."""
     folder = pathlib.Path(__file__).parent
-    commands = (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "tfconcrete"])
+    commands = (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "--", *CODE])
     try:
         found, changes = (
             subprocess.run(
@@ -108,8 +119,16 @@ def locked(path):
         return
     import fcntl
 
+    try:
+        pathlib.Path(path).touch()
+    except OSError as error:
+        fail(f"--lock {path}: {error.strerror}")
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another run to free {path}", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
     time.sleep(1.0)  # whoever waits goes first
 
@@ -117,18 +136,25 @@ def locked(path):
 def seconds_per_unit(store, experiment, options):
     """CPU seconds of an epoch (or step) in finished cells, the median; None where none is.
 
-    Cells with the same options are asked first, then all of the experiment; of these the
-    longest, in which compiling weighs least.
+    Those cells are asked that have the most options in common; of these the longest, in which
+    compiling weighs least.
     """
+
+    def common(result):
+        return sum(options.get(name) == value for name, value in result["options"].items())
+
     finished = store.all(experiment)
-    finished = [result for result in finished if result["options"] == options] or finished
+    closest = max(map(common, finished), default=None)
+    finished = [result for result in finished if common(result) == closest]
     longest = max((result["length"] for result in finished), default=None)
-    rates = sorted(
-        result["cpu_seconds"] / result["length"]
-        for result in finished
-        if result["length"] == longest
-    )
+    rates = sorted(_rate(result) for result in finished if result["length"] == longest)
     return rates[len(rates) // 2] if rates else None
+
+
+def _rate(result):
+    """CPU seconds of an epoch of a cell; one that stopped early has fewer than its length."""
+    trained = len(result.get("history", {}).get("loss", ())) or result["length"]
+    return result.get("cpu_per_epoch") or result["cpu_seconds"] / trained
 
 
 def expected_seconds(cells, store):
@@ -163,6 +189,9 @@ def run_cells(table, cells, experiments, store, context, lock=None):
             experiment = experiments[cell.experiment]
             title = f"{table.name} {number + 1}/{len(waiting)}: {row.label}, seed {cell.seed}"
             later = expected_seconds([later for _, later in waiting[number + 1 :]], store)
+            own = expected_seconds([cell], store)
+            expected = f", about {duration(own)} of CPU time" if own is not None else ""
+            print(f"{title}: {cell.length} {experiment.unit}{expected}", flush=True)
             context.progress = Progress(title, cell.length, later, context.pause_file)
             gc.collect()
             tf.get_logger().setLevel("ERROR")  # many models, many traces: no advice on that
@@ -171,14 +200,17 @@ def run_cells(table, cells, experiments, store, context, lock=None):
             result |= {
                 "seconds": time.monotonic() - begin,
                 "cpu_seconds": cpu_seconds() - cpu,
+                "cpu_per_epoch": context.progress.cpu_per_epoch,
                 "unit": experiment.unit,
                 "command": command(table, row, cell),
                 "date": datetime.date.today().isoformat(),
                 "version": tfconcrete.__version__,
                 "commit": commit(),
             }
-            path = store.write(cell, rounded(result))
-        print(f"wrote {path}: {table.measure} {result[table.measure]:.2f}", flush=True)
+            result = rounded(result)
+            path = store.write(cell, result)
+        value = "diverged" if result[table.measure] is None else f"{result[table.measure]:.4g}"
+        print(f"wrote {path}: {table.measure} {value}", flush=True)
 
 
 def command(table, row, cell):

@@ -15,10 +15,12 @@ class Experiment:
         run: from a `Cell` and a `Context` to a dict with `discrete` and `relaxed`, the
             negative bounds on test data in nats, `steps`, and whatever else was measured.
         unit: what a cell's length counts.
+        needs_data: whether it trains on the papers' images.
     """
 
     run: Callable
     unit: str = "epochs"
+    needs_data: bool = True
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -148,7 +148,7 @@ def test_the_list_says_which_budget_a_row_has(example, cells, tables, tmp_path):
     assert list(rendering.listing([table], store))[-1] == (
         "| a-table | 3 | 1 (7 epochs: paper), 1 (2 epochs: short) | 2 min | 14 min |"
     )
-    assert list(rendering.row_names(table, store)) == [
+    assert list(rendering.row_names(table, table.rows, store)) == [
         "gst-0.5: 7 epochs: paper, 1 seed",
         "gst-1: 2 epochs: short, 1 seed",
         "gst-2: not run",
@@ -191,6 +191,70 @@ def test_a_figures_curves(example):
     assert second.lines[0].get_color() == first.lines[1].get_color()
     np.testing.assert_array_equal(second.lines[0].get_ydata(), [-5.0, -4.0, -3.0, -2.0])
     assert figures.by_steps("b", "", None)(found) == {}
+
+
+def test_a_run_that_diverged(example, cells, tables, tmp_path):
+    """It is said so, in its row alone, and leaves a gap in its curve."""
+    store = cells.Store(tmp_path / "results")
+
+    def experiment(cell, context):
+        bad = {0.5: float("nan"), 1.0: float("inf")}.get(cell.settings["temperature"], 90.0)
+        history = {"loss": [3.0, bad, 1.0]}
+        return {"discrete": bad, "relaxed": bad, "steps": 3, "history": history}
+
+    table = make_table(tables)
+    run(example, table, experiment, store, seeds=1)
+    page = example("reproduction.rendering").section(table, store, tmp_path)
+    for row in ("| GST 0.5 | 101 | diverged | diverged |  |", "| GST 1 |  | diverged | diverged |"):
+        assert row in page
+    assert "| GST 2 | 90 | 90 | 90 | +0 |" in page
+    results = table.results(table.rows[0], store)
+    _, values = example("reproduction.figures")._curve(results, "loss")
+    np.testing.assert_array_equal(values, [3.0, np.nan, 1.0])
+
+
+def test_what_is_no_result(cells, tables, tmp_path, capsys):
+    """A file that was cut, or that is of other options, is named."""
+    table, store = make_table(tables), cells.Store(tmp_path)
+    cell, other = (table.cell(row, 2, 0) for row in table.rows[:2])
+    path = store.write(cell, {"discrete": 1.0})
+    path.rename(store.path(other))
+    with pytest.raises(SystemExit):
+        store.read(other)
+    assert "0.5" in capsys.readouterr().err
+    path.write_text('{"discrete": 1')
+    with pytest.raises(SystemExit):
+        store.read(cell)
+    assert str(path) in capsys.readouterr().err
+
+
+def test_the_records_commands_run_what_they_stand_in(example, cells):
+    """The command in a file names a row with the options in the file."""
+    reproduce = example("reproduce")
+    store = cells.Store(reproduce.RECORD / "results")
+    results = [result for name in reproduce.EXPERIMENTS for result in store.all(name)]
+    assert len(results) > 150
+    for result in results:
+        words = result["command"].split()
+        table, slug = reproduce.TABLES[words[3]], words[words.index("--rows") + 1]
+        row = next((row for row in table.rows if row.slug == slug), None)
+        assert row is not None and row.options == result["options"], result["command"]
+        cell = table.cell(row, result["length"], result["seed"])
+        assert store.read(cell) == result, result["command"]
+
+
+def test_the_record_is_known_by_any_path(example, monkeypatch, tmp_path):
+    """A smoke run never goes into the record, nor among results."""
+    reproduce = example("reproduce")
+    monkeypatch.chdir(reproduce.RECORD.parent)
+    found = reproduce.parse(["gst-table3", "--smoke", "--output", "keras_examples"])
+    assert found.output == reproduce.pathlib.Path("output")
+    assert reproduce.parse(["--list", "--output", str(tmp_path)]).output == tmp_path.resolve()
+    monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
+    for arguments in (["--rows", "stgs-0.5"], ["gst-table3"]):
+        with pytest.raises(SystemExit):
+            reproduce.parse(arguments)
+    assert reproduce.parse(["igr-figure2"]).data_dir is None
 
 
 def test_packed_images(cells):
