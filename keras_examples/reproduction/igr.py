@@ -282,7 +282,8 @@ def _by_dataset(row):
 
 _CUT, _LAYER = {"binarization": "threshold"}, {"architecture": "dense3"}
 _PROGRAM = {**_CUT, **_LAYER, "prior": "program"}
-_LOG = {"decoder on log z": {"decoder_reads": "log z"}}
+_READS_LOG = {"decoder_reads": "log z"}
+_LOG = {"decoder on log z": _READS_LOG}
 _CHANGES = {
     ("igr", 0.5): {
         "pixels cut at 0.5": _CUT,
@@ -298,9 +299,14 @@ _CHANGES = {
         "pixels cut at 0.5": _CUT,
         "as the program": {**_CUT, **_LAYER},
         **_LOG,
+        "as its early version": {**_CUT, **_LAYER, **_READS_LOG},
     },
     ("igr", 0.1): {"as the program": _PROGRAM, **_LOG},
-    ("concrete", 0.25): {"as the program": {**_CUT, **_LAYER}, **_LOG},
+    ("concrete", 0.25): {
+        "as the program": {**_CUT, **_LAYER},
+        **_LOG,
+        "as its early version": {**_CUT, **_LAYER, **_READS_LOG},
+    },
 }
 # The Gumbel-Softmax collapses on FMNIST at the paper's learning rate.
 _FMNIST_CHANGES = {
