@@ -328,8 +328,9 @@ def _protocol_rows():
             )
     start = {"dataset": "mnist", "latent": "igr_sb", "temperature": 0.1}
     yield Row("IGR-SB 0.1: learning rate 3e-4", {**start, "learning_rate": 3e-4})
-    start = {"dataset": "mnist", "latent": "gst", "temperature": 0.5}
-    yield Row("GST-1.0 0.5 in their place", start)
+    for dataset, title in (("mnist", ""), ("fashion_mnist", "FMNIST ")):
+        start = {"dataset": dataset, "latent": "gst", "temperature": 0.5, **_DECODERS[dataset]}
+        yield Row(f"{title}GST-1.0 0.5 in their place", start)
     values = dict(zip(_PAIRS, _TABLE_1["fashion_mnist"], strict=True))
     for latent, temperature in (*_PAIRS, ("igr_sb", 0.1)):
         start = {"dataset": "fashion_mnist", "latent": latent, "temperature": temperature}
