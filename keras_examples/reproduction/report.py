@@ -91,7 +91,8 @@ TABLES = (
         draw=temperature_figures,
         about="Losses in nats on 1,000 test images; the report has curves only. squared error: of "
         "the argmax reconstruction, per image. within, between classes: distances of relaxed "
-        "latents.",
+        "latents. The report names neither networks nor optimizer: 256 and 128 units, Adam at 1e-3, "
+        "batches of 100.",
     ),
     Table(
         "report-annealing",
@@ -107,6 +108,7 @@ TABLES = (
         _LENGTHS,
         columns=_COLUMNS,
         draw=annealing_figures,
-        about="max(minimum, initial * exp(-rate * epoch)) against the fixed 2/3.",
+        about="max(minimum, initial * exp(-rate * epoch)) against the fixed 2/3. The report has no "
+        "start for the rate of 0.003: 1.",
     ),
 )

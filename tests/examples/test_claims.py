@@ -145,6 +145,18 @@ def test_the_readmes_headlines(reproduce):
     assert not wrong
 
 
+def test_the_guide_to_temperatures(reproduce):
+    """Each table's numbers are of the tables named above it."""
+    guide = (reproduce.RECORD.parent / "docs" / "guides" / "temperatures.md").read_text()
+    record, names, checked = Record(reproduce), [], 0
+    for part in guide.split("## What was measured")[1].split("\n\n"):
+        names = re.findall(r"`((?:gst|igr|report)-[a-z0-9]+)`", part) or names
+        if names:
+            assert unknown(part, record.values(names)) == []
+            checked += len(NUMBER.findall(part))
+    assert checked > 30
+
+
 def test_what_is_not_in_the_record():
     """The check itself: rounding as written, signs, shares and powers of ten."""
     values = np.array([104.57, 0.0725, 6.18e-4, -33.6])
