@@ -3,6 +3,8 @@
 They return `{name: figure}`, empty where nothing to draw is finished.
 """
 
+import collections
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -133,14 +135,19 @@ def fits_figure(found):
 
 
 def integrality_figure(found):
-    """Relaxed and discrete loss of binary networks by training temperature."""
-    points = sorted(
+    """Relaxed and discrete loss of binary networks by training temperature.
+
+    Of runs of one length, that of most of them.
+    """
+    runs = [
         (row.options["temperature"], results[0])
         for row, results in found.items()
         if results and " at " in row.label
-    )
-    if len(points) < 2:
+    ]
+    if len(runs) < 2:
         return {}
+    (length, _), *_ = collections.Counter(result["length"] for _, result in runs).most_common()
+    points = sorted((t, result) for t, result in runs if result["length"] == length)
     temperatures, results = zip(*points, strict=True)
     relaxed, discrete = (
         np.array([result[key] for result in results]) for key in ("relaxed", "discrete_one")
