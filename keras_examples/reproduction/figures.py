@@ -144,10 +144,11 @@ def integrality_figure(found):
         for row, results in found.items()
         if results and " at " in row.label
     ]
-    if len(runs) < 2:
-        return {}
-    (length, _), *_ = collections.Counter(result["length"] for _, result in runs).most_common()
+    lengths = collections.Counter(result["length"] for _, result in runs)
+    length = max(lengths, key=lengths.get, default=None)
     points = sorted((t, result) for t, result in runs if result["length"] == length)
+    if len(points) < 2:
+        return {}
     temperatures, results = zip(*points, strict=True)
     relaxed, discrete = (
         np.array([result[key] for result in results]) for key in ("relaxed", "discrete_one")

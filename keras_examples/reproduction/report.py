@@ -91,7 +91,7 @@ TABLES = (
         draw=temperature_figures,
         about="Losses in nats on 1,000 test images; the report has curves only. squared error: of "
         "the argmax reconstruction, per image. within, between classes: distances of relaxed "
-        "latents. The report names neither networks nor optimizer: 256 and 128 units, Adam at 1e-3, "
+        "latents. The report names no networks and no optimizer: 256 and 128 units, Adam 1e-3, "
         "batches of 100.",
     ),
     Table(

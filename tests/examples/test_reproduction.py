@@ -257,6 +257,21 @@ def test_the_record_is_known_by_any_path(example, monkeypatch, tmp_path):
     assert reproduce.parse(["igr-figure2"]).data_dir is None
 
 
+def test_a_gap_by_temperature_is_of_runs_of_one_length(example):
+    figures, tables = example("reproduction.figures"), example("reproduction.tables")
+    found = {
+        tables.Row(f"3 layers at {t:g}", {"temperature": t}): [
+            {"length": length, "relaxed": 70.0 - t, "discrete_one": 70.0 + t}
+        ]
+        for t, length in ((0.5, 30), (1.0, 5), (2.0, 30))
+    }
+    drawn = figures.integrality_figure(found)["gap"].axes[0]
+    for line in drawn.lines[:2]:
+        np.testing.assert_array_equal(line.get_xdata(), [0.5, 2.0])
+    found = {row: results for row, results in found.items() if row.options["temperature"] > 0.5}
+    assert figures.integrality_figure(found) == {}
+
+
 def test_packed_images(cells):
     images = np.random.default_rng(0).random([3, 4, 5])
     text = json.loads(json.dumps(cells.packed(images)))
