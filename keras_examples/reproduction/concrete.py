@@ -112,7 +112,8 @@ def _by_arity(row):
 
 
 def _curves(split):
-    return by_steps("discrete", "-L_1000 of 200 test images, nats", split, logarithmic="x")
+    label = "-L_1000 of 200 test images, nats"
+    return by_steps("discrete", label, split, logarithmic="x", paper_at=10**7)
 
 
 _MODELS = ("200H~784V", "200H~200H~784V", "200H-784V", "200H-200H-784V")

@@ -29,7 +29,7 @@ def panels(number, width=5.4, height=3.8):
     return figure, axes.ravel()[:number]
 
 
-def by_steps(key, ylabel, split, sign=1, logarithmic=""):
+def by_steps(key, ylabel, split, sign=1, logarithmic="", paper_at=None):
     """A drawer of one number of the cells' histories against training steps.
 
     Args:
@@ -39,28 +39,43 @@ def by_steps(key, ylabel, split, sign=1, logarithmic=""):
             same colour in every panel.
         sign: -1 where the paper shows a bound and the histories hold its negative.
         logarithmic: the axes that are, `"x"`, `"y"` or `"xy"`.
+        paper_at: the steps of the paper's runs, where a star stands for its value.
     """
 
     def draw(found):
-        lines = {}
+        lines, published = {}, collections.defaultdict(dict)
         for row, results in found.items():
             steps, values = _curve(results, key)
             if len(steps) > 1:
                 title, name = split(row)
                 lines.setdefault(title, {})[name] = steps, sign * values
+                if paper_at and row.paper is not None:
+                    published[title][name] = row.paper
         if not lines:
             return {}
         names = list(dict.fromkeys(name for panel in lines.values() for name in panel))
         palette = plt.get_cmap("tab10" if len(names) <= 10 else "tab20").colors
+        colors = {name: palette[index] for index, name in enumerate(names)}
         figure, axes = panels(len(lines))
         for ax, (title, panel) in zip(axes, lines.items(), strict=True):
-            ax.set_prop_cycle(color=[palette[names.index(name)] for name in panel])
+            ax.set_prop_cycle(color=[colors[name] for name in panel])
             tfc.plots.curves(panel, ax, title, "training steps", ylabel, "y" in logarithmic)
             if "x" in logarithmic:
                 ax.set_xscale("log")
+            if published[title]:
+                _stars(ax, {colors[name]: y for name, y in published[title].items()}, paper_at)
         return {key: figure}
 
     return draw
+
+
+def _stars(ax, values, steps):
+    """The paper's values, by the colours of their lines."""
+    handles, labels = ax.get_legend_handles_labels()
+    for color, value in values.items():
+        star = ax.scatter([steps], [value], 90, [color], "*", edgecolors="black", linewidths=0.5)
+    ax.legend([*handles, star], [*labels, "the paper"], frameon=False, fontsize=8)
+    ax.get_legend().legend_handles[-1].set_facecolor("white")
 
 
 def _curve(results, key):
