@@ -20,8 +20,11 @@ class Units:
     @property
     def label(self):
         name = {"igr": "IGR", "concrete": "Concrete"}[self.relaxation]
-        arity = "binary" if self.classes == 2 else f"{self.classes}-ary"
-        return f"{name} {arity} ({self.temperature:.2g})"
+        return f"{name} {self.arity} ({self.temperature:.2g})"
+
+    @property
+    def arity(self):
+        return "binary" if self.classes == 2 else f"{self.classes}-ary"
 
     @property
     def is_binary_concrete(self):

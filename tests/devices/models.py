@@ -53,12 +53,13 @@ def _joint():
     return tfc.models.JointVAE(encoder, decoder, layers.ConcreteSample(seed=0), seed=1)
 
 
-def _structured():
-    return tfc.models.StructuredPredictor(
+def _structured(kind=tfc.models.StructuredPredictor, **arguments):
+    return kind(
         _network((PIXELS,), (3, 4)),
         _network((3, 4), (PIXELS,)),
         layers.GapStraightThrough(seed=0),
         num_samples=3,
+        **arguments,
     )
 
 
@@ -118,6 +119,9 @@ MODELS = {
     "BoundModel": Memory,
     "JointVAE": _joint,
     "StructuredPredictor": _structured,
+    "ScoreFunctionPredictor nvil": lambda: _structured(
+        tfc.models.ScoreFunctionPredictor, estimator="nvil"
+    ),
     "ScoreFunctionVAE reinforce": lambda: _score("reinforce"),
     "ScoreFunctionVAE nvil": lambda: _score("nvil"),
     "ScoreFunctionVAE vimco": lambda: _score("vimco"),

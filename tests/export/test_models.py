@@ -49,11 +49,9 @@ def score_function():
     )
 
 
-def predictor():
+def predictor(kind=tfc.models.StructuredPredictor):
     latents = [tfc.layers.BinConcreteSample(name="a"), tfc.ConcreteSample(name="b")]
-    return tfc.models.StructuredPredictor(
-        [network([FEATURES], 5), network([5], 4)], network([4], 3), latents
-    )
+    return kind([network([FEATURES], 5), network([5], 4)], network([4], 3), latents)
 
 
 def exp_concrete():
@@ -149,8 +147,11 @@ def test_joint_vae_carries_its_gaussian(tmp_path, x):
     assert report.signatures["decode"].inputs["continuous"].shape == (None, 2)
 
 
-def test_structured_predictor(tmp_path, x):
-    model = predictor()
+@pytest.mark.parametrize(
+    "kind", [tfc.models.StructuredPredictor, tfc.models.ScoreFunctionPredictor]
+)
+def test_structured_predictor(tmp_path, x, kind):
+    model = predictor(kind)
     run, report = export(model, tmp_path)
     check_nothing_draws(report)
     answer = run("serving_default", x=x)

@@ -52,6 +52,14 @@ def score_function(**arguments):
     return model
 
 
+def score_function_predictor(**arguments):
+    latent = tfc.layers.BinConcreteSample(seed=0)
+    networks = dense(6, 4), dense(4, 6)
+    model = tfc.models.ScoreFunctionPredictor(*networks, latent, estimator="nvil")
+    model.compile(keras.optimizers.SGD(0.01), **arguments)
+    return model
+
+
 class Functional(tfc.models.Replicated, keras.Model):
     """A functional model whose steps are weighed right."""
 
@@ -100,6 +108,7 @@ def test_every_model_trains():
         (joint, (X,)),
         (predictor, (X, X)),
         (score_function, (X,)),
+        (score_function_predictor, (X, X)),
         (functional, (X, X)),
     ):
         # 31 rows in batches of 8: an uneven end; 5 rows: uneven from the start.
@@ -187,7 +196,12 @@ def test_penalties_on_the_mean_over_all_replicas():
 
 def test_xla_gives_the_same_steps():
     """The same seeds give the same noise: losses and weights agree after several steps."""
-    for make, data in ((vae, (X,)), (predictor, (X, X)), (score_function, (X,))):
+    for make, data in (
+        (vae, (X,)),
+        (predictor, (X, X)),
+        (score_function, (X,)),
+        (score_function_predictor, (X, X)),
+    ):
         weights, losses = [], []
         for arguments in ({}, {"jit_compile": True}):
             keras.utils.set_random_seed(5)

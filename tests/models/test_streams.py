@@ -69,11 +69,21 @@ def predictor():
     return tfc.models.StructuredPredictor([dense(6, 4), dense(4, 3)], dense(3, 6), latents)
 
 
+def score_function_predictor():
+    latents = [layers.BinConcreteSample(seed=7), layers.BinConcreteSample(seed=7)]
+    networks = [dense(6, 4), dense(4, 3)], dense(3, 6)
+    return tfc.models.ScoreFunctionPredictor(*networks, latents, estimator="nvil")
+
+
 def score_function():
     return tfc.models.ScoreFunctionVAE(dense(6, 4), dense(4, 6), layers.BinConcreteSample(seed=7))
 
 
-@pytest.mark.parametrize("make", [stack, joint, predictor, score_function])
+PREDICTORS = (predictor, score_function_predictor)
+MODELS = (stack, joint, score_function, *PREDICTORS)
+
+
+@pytest.mark.parametrize("make", MODELS)
 def test_the_steps_of_a_model(make):
     model = make()
     with record_reads() as reads:
@@ -136,20 +146,20 @@ def eager_functions():
     tf.config.run_functions_eagerly(False)
 
 
-@pytest.mark.parametrize("make", [stack, joint, predictor, score_function])
+@pytest.mark.parametrize("make", MODELS)
 def test_likelihoods_of_many_chunks_and_batches(make, eager_functions):
     model = make()
-    x = (X, X) if make is predictor else (X,)
+    x = (X, X) if make in PREDICTORS else (X,)
     with record_reads() as reads:
         model.log_likelihood(*x, num_samples=7, chunk=3, seed=5, batch_size=2, verbose=0)
     assert_disjoint(reads)
 
 
-@pytest.mark.parametrize("make", [stack, joint, predictor, score_function])
+@pytest.mark.parametrize("make", MODELS)
 def test_generated_batches(make, eager_functions):
     model = make()
     with record_reads() as reads:
-        model.generate(X if make is predictor else 5, seed=5, batch_size=2)
+        model.generate(X if make in PREDICTORS else 5, seed=5, batch_size=2)
     assert_disjoint(reads)
 
 

@@ -4,6 +4,7 @@ from tfconcrete.models.base import BoundModel
 from tfconcrete.models.discrete_vae import DiscreteVAE
 from tfconcrete.models.joint_vae import JointVAE
 from tfconcrete.models.replicas import Replicated
+from tfconcrete.models.score_function_predictor import ScoreFunctionPredictor
 from tfconcrete.models.score_function_vae import ScoreFunctionVAE
 from tfconcrete.models.signature import Signature
 from tfconcrete.models.structured_predictor import StructuredPredictor
@@ -13,6 +14,7 @@ __all__ = [
     "DiscreteVAE",
     "JointVAE",
     "Replicated",
+    "ScoreFunctionPredictor",
     "ScoreFunctionVAE",
     "Signature",
     "StructuredPredictor",

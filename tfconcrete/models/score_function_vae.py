@@ -6,66 +6,23 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfconcrete._checks import (
-    check_choice,
-    check_count,
-    check_flag,
-    check_number,
-    invalid_type,
-    invalid_value,
-)
+from tfconcrete._checks import invalid_value
 from tfconcrete._dtypes import working
 from tfconcrete._typing import TensorLike
 from tfconcrete.estimators.disarm import disarm_tree
-from tfconcrete.estimators.surrogates import (
-    nvil_surrogate,
-    reinforce_surrogate,
-    rloo_surrogate,
-    vimco_surrogate,
-)
 from tfconcrete.layers.recorder import note_call
-from tfconcrete.models.sampling import DiscreteSampling, next_seeds, unfold_rows
+from tfconcrete.models.sampling import next_seeds, unfold_rows
+from tfconcrete.models.score_function import (
+    ScoredSampling,
+    ScoreFunctionTraining,
+    baseline_layers,
+)
 from tfconcrete.models.vae import VAE, mean_terms
 from tfconcrete.objectives.likelihoods import Likelihood
 
-# Samples of each example: the default, and the fewest.
-_NUM_SAMPLES = {
-    "reinforce": (1, 1),
-    "nvil": (1, 1),
-    "vimco": (5, 2),
-    "rloo": (2, 2),
-    "disarm": (2, 2),
-    "disarm_tree": (2, 2),
-}
-ESTIMATORS = tuple(_NUM_SAMPLES)
-
-
-class _ScoredSampling(DiscreteSampling):
-    """Exact draws that keep the log probability of what was drawn.
-
-    Args:
-        latents, seeds: As in `DiscreteSampling`.
-
-    Attributes:
-        posterior: the parameters of z_1, `[batch, ...]`, at which diagnostics look.
-        log_q: the log probability so far.
-    """
-
-    def __init__(self, latents, seeds):
-        super().__init__(latents, seeds)
-        self.posterior = None
-        self.log_q = 0.0
-
-    def sample(self, level, params):
-        node, value = super().sample(level, params)
-        latent = self._latents[level]
-        self.log_q += latent.sum_variables(latent.variable.log_prob(value, params))
-        note_call(latent.layer, params if level else self.posterior, value)
-        return node, value
-
 
 @keras.saving.register_keras_serializable(package="tfconcrete")
-class ScoreFunctionVAE(VAE):
+class ScoreFunctionVAE(ScoreFunctionTraining, VAE):
     """A discrete autoencoder trained without relaxation, by a score-function estimator.
 
     Forward: exact draws from q, of which the sampling layer says only what kind of
@@ -102,6 +59,12 @@ class ScoreFunctionVAE(VAE):
     ['bits_per_dim', 'kl', 'loss', 'reconstruction']
     """
 
+    estimators = {
+        **ScoreFunctionTraining.estimators,
+        "disarm": (2, 2),
+        "disarm_tree": (2, 2),
+    }
+
     def __init__(
         self,
         encoder: keras.Layer | Sequence,
@@ -117,10 +80,7 @@ class ScoreFunctionVAE(VAE):
         decay: float = 0.8,
         **kwargs,
     ) -> None:
-        self.estimator = check_choice(estimator, "estimator", ESTIMATORS)
-        default, minimum = _NUM_SAMPLES[estimator]
-        num_samples = default if num_samples is None else num_samples
-        check_count(num_samples, "num_samples", minimum)
+        num_samples = self.check_samples(estimator, num_samples)
         if estimator.startswith("disarm") and num_samples % 2:
             raise invalid_value("num_samples", "an even number, two for each pair", num_samples)
         super().__init__(
@@ -133,55 +93,16 @@ class ScoreFunctionVAE(VAE):
             beta,
             **kwargs,
         )
-        self.normalize = check_flag(normalize, "normalize")
-        self.decay = check_number(decay, "decay", "a number from 0 to 1", 0.0, 1.0)
-        self.baseline = self._make_baseline(baseline)
-        if estimator == "nvil":
-            self._moments = [
-                self.add_weight(
-                    name=name,
-                    initializer="zeros",
-                    trainable=False,
-                    dtype="float32",
-                    autocast=False,
-                    aggregation="mean",
-                )
-                for name in ("signal_mean", "signal_variance")
-            ]
-        self._surrogate = {
-            "reinforce": self._reinforce,
-            "nvil": self._nvil,
-            "vimco": self._vimco,
-            "rloo": self._rloo,
-            "disarm": self._disarm,
-            "disarm_tree": self._disarm,
-        }[estimator]
-        self.build_known()
-
-    def _make_baseline(self, baseline):
-        if self.estimator != "nvil":
-            if baseline is not None:
-                raise invalid_value("baseline", 'None unless estimator="nvil"', baseline)
-            return None
-        if baseline is None:
-            baseline = keras.Sequential(
-                [
-                    keras.layers.Flatten(),
-                    keras.layers.Dense(100, activation="tanh"),
-                    keras.layers.Dense(1),
-                ],
-                name="baseline",
+        self.set_estimator(estimator, baseline, normalize, decay)
+        if estimator == "nvil" and baseline is None:
+            self.baseline = keras.Sequential(
+                [keras.layers.Flatten(), *baseline_layers()], name="baseline"
             )
-        if not isinstance(baseline, keras.layers.Layer):
-            raise invalid_type("baseline", "a Keras model from x to [batch, 1]", baseline)
-        return baseline
+        self.build_known()
 
     def _build_from(self, x):
         super()._build_from(x)
-        for latent in self._latents:
-            if latent.variable.num_params > 1:
-                expected = "a layer of categorical or binary variables, not an IGRSample"
-                raise invalid_type("latent", expected, latent.layer)
+        self.check_scored(self._latents)
         self._check_disarm()
         if self.baseline is not None and not self.baseline.built:
             self.baseline.build(tuple(x.shape))
@@ -189,7 +110,7 @@ class ScoreFunctionVAE(VAE):
     def _check_disarm(self):
         if not self.estimator.startswith("disarm"):
             return
-        others = ", ".join(f'"{x}"' for x in ESTIMATORS if not x.startswith("disarm"))
+        others = ", ".join(f'"{x}"' for x in self.estimators if not x.startswith("disarm"))
         if len(self._latents) > 1:
             raise invalid_value("estimator", f"one of {others} for a stack", self.estimator)
         latent = self._latents[0]
@@ -204,54 +125,20 @@ class ScoreFunctionVAE(VAE):
             )
 
     def training_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._surrogate(x)
+        if self.estimator.startswith("disarm"):
+            return self._disarm(x)
+        way = ScoredSampling(self._latents, next_seeds(self._latents))
+        log_likelihood, log_ratio = self._log_terms(x, way, self.num_samples, training=True)
+        values = log_likelihood - self.beta * log_ratio
+        log_q = way.log_q(self.num_samples)
+        if self.estimator != "vimco":
+            # Without the gradient of log q in the values, whose mean is zero.
+            values += self.beta * (log_q - tf.stop_gradient(log_q))
+        return self.scored(x, mean_terms(log_likelihood, log_ratio), values, log_q)
 
     def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         terms = self._terms(x, self._exact_sampling(next_seeds(self._latents)), False, 1.0)
         return {**terms, "relaxed_loss": terms["loss"]}
-
-    def _evaluate_samples(self, x):
-        """The terms, the values log w `[m, batch]`, and log q `[m, batch]`."""
-        way = _ScoredSampling(self._latents, next_seeds(self._latents))
-        way.posterior = self._posterior(x, way, training=True)
-        log_likelihood, log_ratio = self._log_terms(
-            x, way, self.num_samples, training=True, posterior=way.posterior
-        )
-        values = log_likelihood - self.beta * log_ratio
-        log_q = unfold_rows(way.log_q, self.num_samples)
-        return mean_terms(log_likelihood, log_ratio), values, log_q
-
-    def _elbo_samples(self, x):
-        """The same, without the gradient of log q in the values, whose mean is zero."""
-        terms, values, log_q = self._evaluate_samples(x)
-        return terms, values + self.beta * (log_q - tf.stop_gradient(log_q)), log_q
-
-    def _reinforce(self, x):
-        terms, values, log_q = self._elbo_samples(x)
-        return {**terms, "loss": -reinforce_surrogate(values, log_q)}
-
-    def _rloo(self, x):
-        terms, values, log_q = self._elbo_samples(x)
-        return {**terms, "loss": -rloo_surrogate(values, log_q)}
-
-    def _vimco(self, x):
-        terms, values, log_q = self._evaluate_samples(x)
-        return {**terms, "loss": -vimco_surrogate(values, log_q)}
-
-    def _nvil(self, x):
-        terms, values, log_q = self._elbo_samples(x)
-        baseline = working(self.baseline(x, training=True))
-        moments = [tf.convert_to_tensor(moment) for moment in self._moments]
-        surrogate, auxiliary, moments = nvil_surrogate(
-            values, log_q, tf.reshape(baseline, [-1]), moments, self.normalize, self.decay
-        )
-        return {**terms, "loss": -surrogate, "auxiliary": auxiliary, "moments": moments}
-
-    def after_step(self, terms: dict[str, Any]) -> None:
-        for weight, value in zip(
-            getattr(self, "_moments", ()), terms.get("moments", ()), strict=True
-        ):
-            weight.assign(value)
 
     def _disarm(self, x):
         latent = self._latents[0]
@@ -283,13 +170,4 @@ class ScoreFunctionVAE(VAE):
         return {**terms, "loss": -surrogate}
 
     def get_config(self) -> dict[str, Any]:
-        default = self.baseline is None
-        return {
-            **super().get_config(),
-            "num_samples": self.num_samples,
-            "beta": self.beta,
-            "estimator": self.estimator,
-            "baseline": None if default else keras.saving.serialize_keras_object(self.baseline),
-            "normalize": self.normalize,
-            "decay": self.decay,
-        }
+        return {**super().get_config(), "num_samples": self.num_samples, "beta": self.beta}

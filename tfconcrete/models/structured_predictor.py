@@ -165,11 +165,14 @@ class StructuredPredictor(BoundModel):
         way = self._relaxed_sampling(next_seeds(self._latents), advance=True)
         return self._terms(x, y, way, training=True)
 
-    def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
-        seeds = next_seeds(self._latents)
+    def _discrete_terms(self, x, y, seeds):
         is_argmax = self._latents[0].layer.overridden_mode == "argmax"
         way = (ArgmaxSampling if is_argmax else UnweightedSampling)(self._latents, seeds)
-        terms = self._terms(x, y, way, training=False)
+        return self._terms(x, y, way, training=False)
+
+    def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
+        seeds = next_seeds(self._latents)
+        terms = self._discrete_terms(x, y, seeds)
         relaxed = self._terms(x, y, self._relaxed_sampling(seeds, False), training=False)
         return {**terms, "relaxed_loss": relaxed["loss"]}
 
