@@ -150,7 +150,8 @@ def train(model, settings, images, validation, callbacks=(), verbose=2):
     """Trains with Adam, early stopped for score-function estimators; the history."""
     callbacks = list(callbacks)
     if settings.estimator in ("vimco", "nvil"):
-        stop = keras.callbacks.EarlyStopping("val_loss", patience=5, restore_best_weights=True)
+        # Of one sample the bound is noisy: five epochs without a better one say nothing yet.
+        stop = keras.callbacks.EarlyStopping("val_loss", patience=20, restore_best_weights=True)
         callbacks.append(stop)
     steps = max(1, min(50, len(images) // 64))
     model.compile(

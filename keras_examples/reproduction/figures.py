@@ -18,8 +18,8 @@ COLUMNS = 3
 
 
 def panels(number, width=5.4, height=3.8):
-    """A figure and the axes of so many panels, `COLUMNS` in a row."""
-    columns = min(number, COLUMNS)
+    """A figure and the axes of so many panels, `COLUMNS` in a row; of four two."""
+    columns = 2 if number == 4 else min(number, COLUMNS)
     rows = -(-number // columns)
     figure, axes = plt.subplots(
         rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False

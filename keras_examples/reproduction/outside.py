@@ -35,7 +35,7 @@ def train_outside(cell, context):
             for line in program.stdout:
                 if line.startswith("epoch ") and context.progress:
                     epoch, loss = line.removeprefix("epoch ").split(": ")
-                    context.progress.on_epoch_end(int(epoch) - 1, {"val_loss": float(loss)})
+                    context.progress.say(int(epoch), {"val_loss": float(loss)})
         if program.returncode:
             common.fail(f"{SCRIPT.name} ended with {program.returncode}")
     losses = json.loads(line)["val_loss"]
