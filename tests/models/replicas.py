@@ -111,12 +111,14 @@ def test_every_model_trains():
         (score_function_predictor, (X, X)),
         (functional, (X, X)),
     ):
-        # 31 rows in batches of 8: an uneven end; 5 rows: uneven from the start.
-        for rows in (31, 5):
+        # 31 rows in batches of 8: an uneven end; 5 rows: uneven from the start, and in
+        # batches of 4 a replica without any at the end.
+        for rows, batch_size in ((31, 8), (5, 8), (5, 4)):
             model = make()
             part = tuple(array[:rows] for array in data)
-            history = model.fit(*part, batch_size=8, epochs=2, verbose=0).history
+            history = model.fit(*part, batch_size=batch_size, epochs=2, verbose=0).history
             assert np.isfinite(history["loss"]).all(), make
+            assert all(np.isfinite(w).all() for w in model.get_weights()), make
             assert np.isfinite(model.evaluate(*part, batch_size=8, verbose=0)).all()
             assert model.predict(part[0], batch_size=8, verbose=0).shape == (rows, 6)
 

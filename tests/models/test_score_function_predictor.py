@@ -204,3 +204,112 @@ def test_no_gaussian_units():
     encoder = keras.Model(x, [dense((3,), (2, 2), i)(x) for i in range(2)])
     with pytest.raises(TypeError, match="IGRSample"):
         tfc.models.ScoreFunctionPredictor(encoder, dense((2, 3), (3,), 5), layers.IGRSample())
+
+
+@keras.saving.register_keras_serializable("test_score_function_predictor")
+class TwoNumbers(tfc.objectives.Likelihood):
+    """Location and log scale of each number, one behind the other: `[n, 3]` from `[n, 6]`."""
+
+    def params_shape(self, x_shape):
+        return (*x_shape[:-1], 2 * x_shape[-1])
+
+    def sum_log_prob(self, x, params, axes):
+        loc, log_scale = tf.split(params, 2, -1)
+        return -tf.reduce_sum(tf.square((x - loc) * tf.exp(-log_scale)) / 2 + log_scale, axes)
+
+    def mean(self, params):
+        return tf.split(params, 2, -1)[0]
+
+
+def test_targets_that_the_outputs_do_not_tell():
+    networks = dense((3,), (2, 3), 0), dense((2, 3), (6,), 1)
+    arguments = {"likelihood": TwoNumbers(), "estimator": "nvil"}
+    with pytest.raises(ValueError, match="`baseline`.*built"):
+        tfc.models.ScoreFunctionPredictor(*networks, layers.ConcreteSample(), **arguments)
+    inputs = [keras.Input((3,)), keras.Input((3,))]
+    baseline = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(inputs)))
+    model = tfc.models.ScoreFunctionPredictor(
+        *networks, layers.ConcreteSample(), baseline=baseline, **arguments
+    )
+    model.compile("adam")
+    assert np.isfinite(model.fit(CONTEXT, TARGET, verbose=0).history["loss"][0])
+
+
+@pytest.mark.parametrize("built_late", [False, True])
+def test_a_baseline_that_is_not_built_yet(tmp_path, built_late):
+    baseline = keras.Sequential([keras.layers.Concatenate(), keras.layers.Dense(1)])
+    encoder = dense((3,), (2, 3), 0)
+    if built_late:
+        encoder = keras.Sequential([keras.layers.Dense(6), keras.layers.Reshape((2, 3))])
+    model = tfc.models.ScoreFunctionPredictor(
+        encoder,
+        dense((2, 3), (3,), 5),
+        layers.ConcreteSample(seed=0),
+        estimator="nvil",
+        baseline=baseline,
+    )
+    model.compile("adam")
+    model.fit(CONTEXT, TARGET, verbose=0)
+    assert len(baseline.weights) == 2
+    model.save(tmp_path / "late.keras")
+    again = keras.models.load_model(tmp_path / "late.keras")
+    assert len(again.weights) == len(model.weights)
+    for old, new in zip(model.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("kind", ["predictor", "vae"])
+def test_baselines_that_do_not_fit(kind):
+    def make(baseline):
+        if kind == "predictor":
+            return make_model("nvil", baseline=baseline)
+        networks = dense((3,), (2, 3), 0), dense((2, 3), (3,), 5)
+        latent = layers.ConcreteSample(seed=0)
+        arguments = {"estimator": "nvil", "baseline": baseline}
+        return tfc.models.ScoreFunctionVAE(*networks, latent, **arguments)
+
+    count = 2 if kind == "predictor" else 1
+    inputs = [keras.Input((3,)) for _ in range(count)]
+    merged = inputs[0] if count == 1 else keras.layers.Concatenate()(inputs)
+    with pytest.raises(ValueError, match=r"`baseline`.*\[batch, 1\]"):
+        make(keras.Model(inputs, keras.layers.Dense(3)(merged)))
+    others = [keras.Input((3,)) for _ in range(3 - count)]
+    merged = others[0] if count == 2 else keras.layers.Concatenate()(others)
+    with pytest.raises(ValueError, match=f"`baseline`.*{count} inputs"):
+        make(keras.Model(others, keras.layers.Dense(1)(merged)))
+
+
+def test_contexts_by_name():
+    """The encoder picks its inputs by name; the baseline reads the same ones."""
+    inputs = [keras.Input((2,), name="b"), keras.Input((1,), name="a")]
+    hidden = keras.layers.Dense(6)(keras.layers.Concatenate()(inputs))
+    encoder = keras.Model(inputs, keras.layers.Reshape((2, 3))(hidden))
+    model = tfc.models.ScoreFunctionPredictor(
+        encoder, dense((2, 3), (3,), 5), layers.ConcreteSample(seed=0), estimator="nvil"
+    )
+    model.compile("adam")
+    x = {"a": CONTEXT[:, :1], "b": CONTEXT[:, 1:]}
+    assert np.isfinite(model.fit(x, TARGET, verbose=0).history["loss"][0])
+
+
+def test_contexts_that_no_default_baseline_reads():
+    tokens = keras.Input((None,), dtype="int32")
+    hidden = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(5, 6)(tokens))
+    encoder = keras.Model(tokens, keras.layers.Reshape((2, 3))(hidden))
+    with pytest.raises(ValueError, match="`baseline`.*one's own"):
+        tfc.models.ScoreFunctionPredictor(
+            encoder, dense((2, 3), (3,), 5), layers.ConcreteSample(), estimator="nvil"
+        )
+
+
+@pytest.fixture
+def float64():
+    keras.config.set_dtype_policy("float64")
+    yield
+    keras.config.set_dtype_policy("float32")
+
+
+def test_nvil_in_double_precision(float64):
+    model = make_model("nvil")
+    model.compile("adam")
+    assert np.isfinite(model.fit(CONTEXT, TARGET, verbose=0).history["loss"][0])

@@ -147,13 +147,15 @@ def nvil_surrogate(
             raise invalid_value("moments", "a pair `(mean, variance)` or None", moments)
         center, variance = (cast(moment, values.dtype) for moment in moments)
         if normalize:
-            scale = tf.maximum(1.0, tf.sqrt(variance))
+            scale = tf.maximum(tf.sqrt(variance), 1.0)
         seen_mean, seen_variance = tf.nn.moments(
             tf.stop_gradient(residual), axes=list(range(values.shape.rank))
         )
+        # A replica may be left without examples, which have no moments.
+        is_empty = tf.equal(tf.size(values), 0)
         moments = (
-            decay * center + (1.0 - decay) * seen_mean,
-            decay * variance + (1.0 - decay) * seen_variance,
+            tf.where(is_empty, center, decay * center + (1.0 - decay) * seen_mean),
+            tf.where(is_empty, variance, decay * variance + (1.0 - decay) * seen_variance),
         )
     signal = tf.stop_gradient((residual - center) / scale)
     surrogate = with_gradient_of(

@@ -23,6 +23,7 @@ from tfconcrete.estimators.surrogates import (
 from tfconcrete.layers.recorder import note_call
 from tfconcrete.models.base import BoundModel
 from tfconcrete.models.sampling import DiscreteSampling, unfold_rows
+from tfconcrete.models.stacks import as_list, input_spec
 
 _SURROGATES = {
     "reinforce": reinforce_surrogate,
@@ -30,6 +31,7 @@ _SURROGATES = {
     "rloo": rloo_surrogate,
 }
 _BASELINE_UNITS = 100
+_EXPECTED = "a Keras model with an output [batch, 1]"
 
 
 class ScoredSampling(DiscreteSampling):
@@ -86,8 +88,9 @@ class ScoreFunctionTraining(BoundModel):
         if estimator != "nvil" and baseline is not None:
             raise invalid_value("baseline", 'None unless estimator="nvil"', baseline)
         if baseline is not None and not isinstance(baseline, keras.layers.Layer):
-            raise invalid_type("baseline", "a Keras model with an output [batch, 1]", baseline)
+            raise invalid_type("baseline", _EXPECTED, baseline)
         self.baseline = baseline
+        self._has_own_baseline = baseline is not None
         if estimator == "nvil":
             self._moments = [
                 self.add_weight(
@@ -101,6 +104,44 @@ class ScoreFunctionTraining(BoundModel):
                 for name in ("signal_mean", "signal_variance")
             ]
 
+    def build_baseline(self, specs):
+        """Makes NVIL's baseline where none was given, and sees that it fits.
+
+        Args:
+            specs: `KerasTensor`s of what it reads, in the structure of that.
+        """
+        if self.estimator != "nvil":
+            return
+        if not self._has_own_baseline:
+            self.baseline = _default_baseline(keras.tree.flatten(specs))
+        known = getattr(self.baseline, "inputs", None)
+        expected, found = len(keras.tree.flatten(specs)), len(known or ())
+        if known and found != expected:
+            raise invalid_value(
+                "baseline", f"a model of {expected} inputs, not {found}", self.baseline
+            )
+        if self.baseline.built and any(None in x.shape[1:] for x in keras.tree.flatten(specs)):
+            return
+        # A call builds what `build` leaves without weights.
+        with tf.init_scope():
+            value = self.baseline(self._baseline_inputs(keras.tree.map_structure(_zeros, specs)))
+        if getattr(value, "shape", None) not in ((1,), (1, 1)):
+            raise invalid_value("baseline", _EXPECTED, self.baseline)
+
+    def _baseline_inputs(self, seen):
+        """What is seen as a baseline reads it: its own structure, or one tensor after another."""
+        if self._has_own_baseline:
+            return seen
+        flat = keras.tree.flatten(seen)
+        return flat[0] if len(flat) == 1 else flat
+
+    def in_order(self, x):
+        """A context or data by name as the first encoder's inputs, one after another."""
+        specs = input_spec(as_list(self.encoder)[0])
+        if isinstance(x, dict) and specs is not None and not self._has_own_baseline:
+            return [x[spec.name] for spec in keras.tree.flatten(specs)]
+        return x
+
     def check_scored(self, latents):
         """Raises unless the mass of what is drawn has a gradient."""
         for latent in latents:
@@ -112,14 +153,15 @@ class ScoreFunctionTraining(BoundModel):
         """Training terms with the estimator's loss.
 
         Args:
-            inputs: what NVIL's baseline reads.
+            inputs: what NVIL's baseline reads, in the structure of `build_baseline`'s.
             terms: `{name: [batch]}`, the metrics.
             values: tensor `[m, batch]`, what is maximised, log weights for VIMCO.
             log_q: tensor `[m, batch]`.
         """
         if self.estimator != "nvil":
             return {**terms, "loss": -_SURROGATES[self.estimator](values, log_q)}
-        baseline = tf.reshape(working(self.baseline(inputs, training=True)), [-1])
+        baseline = self.baseline(self._baseline_inputs(inputs), training=True)
+        baseline = tf.reshape(working(baseline), [-1])
         moments = [tf.convert_to_tensor(moment) for moment in self._moments]
         surrogate, auxiliary, moments = nvil_surrogate(
             values, log_q, baseline, moments, self.normalize, self.decay
@@ -132,19 +174,34 @@ class ScoreFunctionTraining(BoundModel):
                 weight.assign(value)
 
     def get_config(self) -> dict[str, Any]:
-        baseline = self.baseline
+        own = self.baseline if self._has_own_baseline else None
         return {
             **super().get_config(),
             "estimator": self.estimator,
-            "baseline": baseline and keras.saving.serialize_keras_object(baseline),
+            "baseline": own and keras.saving.serialize_keras_object(own),
             "normalize": self.normalize,
             "decay": self.decay,
         }
 
 
-def baseline_layers():
-    """NVIL's baseline where none is given: 100 tanh units."""
-    return [
+def _zeros(spec):
+    return tf.zeros([1 if size is None else size for size in spec.shape], spec.dtype)
+
+
+def _default_baseline(specs):
+    """100 tanh units that read everything in a row."""
+    for spec in specs:
+        if None in spec.shape[1:] or tf.as_dtype(spec.dtype) == tf.string:
+            expected = "a model of one's own where data are no numbers or have no fixed size"
+            raise invalid_value("baseline", expected, None)
+    layers = [
         keras.layers.Dense(_BASELINE_UNITS, activation="tanh"),
         keras.layers.Dense(1),
     ]
+    if len(specs) == 1:
+        return keras.Sequential([keras.layers.Flatten(), *layers], name="baseline")
+    inputs = [keras.Input(spec.shape[1:]) for spec in specs]
+    value = keras.layers.Concatenate()([keras.layers.Flatten()(x) for x in inputs])
+    for layer in layers:
+        value = layer(value)
+    return keras.Model(inputs, value, name="baseline")

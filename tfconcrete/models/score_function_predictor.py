@@ -1,17 +1,15 @@
 """`ScoreFunctionPredictor`: structured prediction by the papers' baselines."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tfconcrete._checks import invalid_value
 from tfconcrete.models.sampling import next_seeds
-from tfconcrete.models.score_function import (
-    ScoredSampling,
-    ScoreFunctionTraining,
-    baseline_layers,
-)
+from tfconcrete.models.score_function import ScoredSampling, ScoreFunctionTraining
 from tfconcrete.models.stacks import as_list, input_spec
 from tfconcrete.models.structured_predictor import StructuredPredictor
 from tfconcrete.objectives.likelihoods import Likelihood
@@ -83,22 +81,21 @@ class ScoreFunctionPredictor(ScoreFunctionTraining, StructuredPredictor):
     def _build_baseline(self, x):
         if self.estimator != "nvil":
             return
-        seen = [x, keras.KerasTensor(self._target_shape())]
-        if self.baseline is None:
-            inputs = keras.tree.map_structure(lambda spec: keras.Input(spec.shape[1:]), seen)
-            flat = [keras.layers.Flatten()(value) for value in keras.tree.flatten(inputs)]
-            value = keras.layers.Concatenate()(flat)
-            for layer in baseline_layers():
-                value = layer(value)
-            self.baseline = keras.Model(inputs, value, name="baseline")
-        elif not self.baseline.built:
-            self.baseline.build(keras.tree.map_structure(lambda spec: spec.shape, seen))
+        target = self._target_shape()
+        if target is not None:
+            self.build_baseline([x, keras.KerasTensor(target)])
+        elif self.baseline is None or not self.baseline.built:
+            expected = "a built model where the outputs do not tell the shape of the targets"
+            raise invalid_value("baseline", expected, self.baseline)
 
     def _target_shape(self):
-        """The shape of y that the outputs describe: theirs, or without their last dimension."""
+        """A shape of y that the outputs describe: theirs, or without their last dimension."""
         outputs = self._outputs_shape
-        is_outputs = len(self.likelihood.params_shape(outputs)) == len(outputs)
-        return outputs if is_outputs else outputs[:-1]
+        for shape in (outputs, outputs[:-1]):
+            with contextlib.suppress(ValueError, TypeError, IndexError):
+                self.likelihood.check(shape, outputs)
+                return shape
+        return None
 
     def training_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         y = self.target(x, y)
@@ -107,7 +104,7 @@ class ScoreFunctionPredictor(ScoreFunctionTraining, StructuredPredictor):
         log_likelihood = self.likelihood.log_prob(y, outputs)
         terms = {"reconstruction": -tf.reduce_mean(log_likelihood, axis=0)}
         seen = [
-            keras.tree.map_structure(tf.convert_to_tensor, x),
+            keras.tree.map_structure(tf.convert_to_tensor, self.in_order(x)),
             tf.cast(y, log_likelihood.dtype),
         ]
         return self.scored(seen, terms, log_likelihood, way.log_q(self.num_samples))

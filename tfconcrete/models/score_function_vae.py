@@ -12,11 +12,7 @@ from tfconcrete._typing import TensorLike
 from tfconcrete.estimators.disarm import disarm_tree
 from tfconcrete.layers.recorder import note_call
 from tfconcrete.models.sampling import next_seeds, unfold_rows
-from tfconcrete.models.score_function import (
-    ScoredSampling,
-    ScoreFunctionTraining,
-    baseline_layers,
-)
+from tfconcrete.models.score_function import ScoredSampling, ScoreFunctionTraining
 from tfconcrete.models.vae import VAE, mean_terms
 from tfconcrete.objectives.likelihoods import Likelihood
 
@@ -94,18 +90,13 @@ class ScoreFunctionVAE(ScoreFunctionTraining, VAE):
             **kwargs,
         )
         self.set_estimator(estimator, baseline, normalize, decay)
-        if estimator == "nvil" and baseline is None:
-            self.baseline = keras.Sequential(
-                [keras.layers.Flatten(), *baseline_layers()], name="baseline"
-            )
         self.build_known()
 
     def _build_from(self, x):
         super()._build_from(x)
         self.check_scored(self._latents)
         self._check_disarm()
-        if self.baseline is not None and not self.baseline.built:
-            self.baseline.build(tuple(x.shape))
+        self.build_baseline(x)
 
     def _check_disarm(self):
         if not self.estimator.startswith("disarm"):
@@ -134,7 +125,7 @@ class ScoreFunctionVAE(ScoreFunctionTraining, VAE):
         if self.estimator != "vimco":
             # Without the gradient of log q in the values, whose mean is zero.
             values += self.beta * (log_q - tf.stop_gradient(log_q))
-        return self.scored(x, mean_terms(log_likelihood, log_ratio), values, log_q)
+        return self.scored(self.in_order(x), mean_terms(log_likelihood, log_ratio), values, log_q)
 
     def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         terms = self._terms(x, self._exact_sampling(next_seeds(self._latents)), False, 1.0)
