@@ -13,6 +13,7 @@ measured ones, is written again after every command. Without `--output` all of t
 project's own record, in this folder; give a folder to start a record of your own.
 """
 
+import os
 import pathlib
 
 from keras_examples import common, datasets
@@ -23,7 +24,7 @@ from keras_examples.reproduction.cells import Store
 RECORD = pathlib.Path(__file__).resolve().parent
 CLAIMS = RECORD / "reproduction" / "claims.md"
 NOTES = RECORD / "reproduction" / "notes.md"
-SMOKE = ("gst-table3", ("stgs-0.5", "gst-1.0-0.5"))
+SMOKE, SMOKE_ROWS = ("gst-table3", ["stgs-0.5", "gst-1.0-0.5"]), 2
 
 
 def parse(arguments):
@@ -49,8 +50,10 @@ def parse(arguments):
     if settings.rows and settings.table is None:
         common.fail("--rows are those of a TABLE: name it")
     settings.output = settings.output.resolve()
-    if settings.smoke and settings.output == RECORD:
-        settings.output = pathlib.Path("output")
+    if settings.smoke:
+        # A run on a few images must not be taken for a result, nor its page for a record.
+        parent = pathlib.Path("output") if settings.output == RECORD else settings.output
+        settings.output = parent / "smoke"
     trains = settings.table and not (settings.list or settings.smoke)
     needs_data = trains and EXPERIMENTS[TABLES[settings.table].experiment].needs_data
     if needs_data and not settings.data_dir:
@@ -61,7 +64,7 @@ def parse(arguments):
 def choose(table, settings):
     """The rows asked for."""
     if settings.rows is None:
-        return table.rows
+        return table.rows[:SMOKE_ROWS] if settings.smoke else table.rows
     known = {row.slug: row for row in table.rows}
     for name in settings.rows:
         if name not in known:
@@ -89,14 +92,15 @@ def render(settings, store):
         texts = CLAIMS.read_text(), rendering.read_notes(NOTES.read_text())
     page = rendering.markdown(TABLES.values(), store, store.folder, *texts)
     path = settings.output / "RESULTS.md"
-    path.write_text(page)
+    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+    unfinished.write_text(page)
+    os.replace(unfinished, path)
     print(f"wrote {path}")
 
 
 def main(arguments=None):
     settings = parse(arguments)
-    # A run on a few images must not be taken for a result.
-    store = Store(settings.output / ("smoke" if settings.smoke else "results"))
+    store = Store(settings.output / "results")
     if settings.list:
         listing = rendering.listing(TABLES.values(), store)
         if settings.table:

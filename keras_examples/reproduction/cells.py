@@ -1,12 +1,14 @@
 """One training run as a cell of a table, and the folder that keeps what was measured."""
 
 import base64
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import pathlib
 import re
+import sys
 import zlib
 
 import numpy as np
@@ -63,7 +65,9 @@ class Store:
         path = self.path(cell)
         if not path.exists():
             return None
-        result = _load(path)
+        result, error = _read_result(path)
+        if error:
+            fail(error)
         if result["options"] != cell.settings:
             fail(f"{path} has the options {result['options']}, not {cell.settings}")
         return result
@@ -83,15 +87,44 @@ class Store:
         """The results of an experiment, in the order of their names."""
         if experiment not in self._read:
             paths = sorted((self.folder / experiment).glob("*.json"))
-            self._read[experiment] = [_load(path) for path in paths]
+            found = [_read_result(path) for path in paths]
+            self._read[experiment] = [result for result, error in found if not error]
+            for error in filter(None, (error for _, error in found)):
+                print(f"left out: {error}", file=sys.stderr)
         return self._read[experiment]
 
+    @contextlib.contextmanager
+    def claimed(self, cell):
+        """Whether a cell is this process's to run: not while another process runs it."""
+        import fcntl
 
-def _load(path):
+        path = self.path(cell).with_suffix(".lock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                path.unlink(missing_ok=True)
+
+
+KEYS = {"experiment", "options", "length", "seed"}  # of every result
+
+
+def _read_result(path):
+    """`(result, None)` of a file, or `({}, what is wrong with it)`."""
     try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        fail(f"{path} is no result of a run ({error}): delete it to run its cell again")
+        result = json.loads(path.read_text())
+        wrong = "it lacks what every run has" if not set(result) >= KEYS else None
+    except (ValueError, TypeError) as error:
+        result, wrong = {}, error
+    if wrong is None:
+        return result, None
+    return {}, f"{path} is no result of a run ({wrong}): delete it to run its cell again"
 
 
 def rounded(value, digits=6):

@@ -15,6 +15,7 @@ BINS = np.linspace(0.0, 1.0, 51)
 
 
 COLUMNS = 3
+STYLES = ("-", "--", "-.", ":")
 
 
 def panels(number, width=5.4, height=3.8):
@@ -27,6 +28,12 @@ def panels(number, width=5.4, height=3.8):
     for ax in axes.ravel()[number:]:
         ax.axis("off")
     return figure, axes.ravel()[:number]
+
+
+def show_all(ax):
+    """Broken lines above unbroken ones, so that of equal lines both are seen."""
+    for line in ax.lines:
+        line.set_zorder(2 + STYLES.index(line.get_linestyle()))
 
 
 def by_steps(key, ylabel, split, sign=1, logarithmic="", paper_at=None):
@@ -58,8 +65,12 @@ def by_steps(key, ylabel, split, sign=1, logarithmic="", paper_at=None):
         colors = {name: palette[index] for index, name in enumerate(names)}
         figure, axes = panels(len(lines))
         for ax, (title, panel) in zip(axes, lines.items(), strict=True):
-            ax.set_prop_cycle(color=[colors[name] for name in panel])
+            ax.set_prop_cycle(
+                color=[colors[name] for name in panel],
+                linestyle=[STYLES[names.index(name) % len(STYLES)] for name in panel],
+            )
             tfc.plots.curves(panel, ax, title, "training steps", ylabel, "y" in logarithmic)
+            show_all(ax)
             if "x" in logarithmic:
                 ax.set_xscale("log")
             if published[title]:

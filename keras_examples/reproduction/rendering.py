@@ -88,7 +88,8 @@ def _table(table, measured):
 
 def _line(table, row, results, bounds):
     def mean(key):
-        values = [result[key] for result in results if result.get(key) is not None]
+        get = key if callable(key) else lambda result: result.get(key)
+        values = [value for value in map(get, results) if value is not None]
         return np.mean(values) if values else None
 
     def bound(key):
@@ -176,8 +177,8 @@ def _rest(table, budget, store):
 def row_names(table, rows, store):
     """Lines of `TABLE --list`: the rows' names for `--rows`, and their lengths so far."""
     for row in rows:
-        results = table.results(row, store)
-        state = "not run"
-        if results:
-            state = f"{_length(table, results)}, {len(results)} seed{'s' * (len(results) > 1)}"
-        yield f"{row.slug}: {state}"
+        lengths = [
+            f"{_length(table, results)}, {len(results)} seed{'s' * (len(results) > 1)}"
+            for results in table.by_length(row, store)
+        ]
+        yield f"{row.slug}: {'; '.join(lengths) or 'not run'}"

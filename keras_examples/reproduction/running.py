@@ -183,7 +183,10 @@ def run_cells(table, cells, experiments, store, context, lock=None):
     commit()  # of the code as it is now, whatever happens to its folder later
     print(f"{table.name}: {len(cells)} cells, {len(cells) - len(waiting)} finished", flush=True)
     for number, (row, cell) in enumerate(waiting):
-        with locked(lock):
+        with locked(lock), store.claimed(cell) as is_ours:
+            if not is_ours:
+                print(f"{row.label}, seed {cell.seed}: another process runs it", flush=True)
+                continue
             if store.read(cell) is not None:
                 continue
             experiment = experiments[cell.experiment]

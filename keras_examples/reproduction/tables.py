@@ -1,5 +1,6 @@
 """What a table of a paper consists of."""
 
+import collections
 import dataclasses
 import re
 from collections.abc import Callable
@@ -55,7 +56,7 @@ class Table:
         lengths: `{"short": ..., "paper": ...}`, the length of a cell by budget.
         measure: which number of a cell the paper's is compared with.
         sign: -1 where the paper reports a bound and cells hold its negative.
-        columns: further numbers of a cell to show, `{heading: key}`.
+        columns: further numbers of a cell to show, `{heading: key, or a function of the result}`.
         about: the protocol, and what to know when comparing.
         draw: from `{row: [results]}` to a figure, or None.
     """
@@ -74,10 +75,14 @@ class Table:
     def cell(self, row, length, seed):
         return Cell(self.experiment, tuple(row.options.items()), length, seed)
 
+    def by_length(self, row, store):
+        """Finished cells of a row, a list for each length, the longest first."""
+        found = collections.defaultdict(list)
+        for result in store.all(self.experiment):
+            if result["options"] == row.options:
+                found[result["length"]].append(result)
+        return [found[length] for length in sorted(found, reverse=True)]
+
     def results(self, row, store):
         """Finished cells of a row, those of the longest runs only, one for each seed."""
-        found = [
-            result for result in store.all(self.experiment) if result["options"] == row.options
-        ]
-        longest = max((result["length"] for result in found), default=None)
-        return [result for result in found if result["length"] == longest]
+        return next(iter(self.by_length(row, store)), [])

@@ -1,6 +1,8 @@
 """The cells of `reproduce.py`: kept whole or not at all, skipped when finished, rendered."""
 
+import dataclasses
 import json
+import re
 import sys
 
 import numpy as np
@@ -85,6 +87,19 @@ def test_nothing_half_written_counts(cells, tables, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         store.write(cell, {"discrete": 1.0})
     assert store.read(cell) is None and store.all("toy") == []
+
+
+def test_two_processes_do_not_run_the_same_cell(example, cells, tables, tmp_path, capsys):
+    table, store = make_table(tables), cells.Store(tmp_path)
+    cell, experiment = table.cell(table.rows[1], 2, 0), Counting()
+    with cells.Store(tmp_path).claimed(cell) as is_ours:
+        assert is_ours
+        run(example, table, experiment, store, seeds=1)
+    assert cell not in experiment.seen and len(experiment.seen) == 2
+    assert "GST 1, seed 0: another process runs it" in capsys.readouterr().out
+    run(example, table, experiment, store, seeds=1)
+    assert experiment.seen[-1] == cell
+    assert not list(tmp_path.rglob("*.lock"))
 
 
 def test_the_page(example, cells, tables, tmp_path):
@@ -222,10 +237,16 @@ def test_what_is_no_result(cells, tables, tmp_path, capsys):
     with pytest.raises(SystemExit):
         store.read(other)
     assert "0.5" in capsys.readouterr().err
-    path.write_text('{"discrete": 1')
-    with pytest.raises(SystemExit):
-        store.read(cell)
-    assert str(path) in capsys.readouterr().err
+    for content in (b'{"discrete": 1', b"[]", b"{}", b"3", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(SystemExit):
+            store.read(cell)
+        assert str(path) in capsys.readouterr().err
+        # Of other cells it says so, and goes on.
+        store.path(other).unlink(missing_ok=True)
+        store.write(other, {"discrete": 2.0})
+        assert [result["discrete"] for result in cells.Store(tmp_path).all("toy")] == [2.0]
+        assert str(path) in capsys.readouterr().err
 
 
 def test_the_records_commands_run_what_they_stand_in(example, cells):
@@ -243,12 +264,34 @@ def test_the_records_commands_run_what_they_stand_in(example, cells):
         assert store.read(cell) == result, result["command"]
 
 
+def test_the_page_is_of_the_record(example):
+    """Every number of the page's tables is what the files say today."""
+    reproduce, rendering = example("reproduce"), example("reproduction.rendering")
+    store = example("reproduction.cells").Store(reproduce.RECORD / "results")
+    texts = reproduce.CLAIMS.read_text(), rendering.read_notes(reproduce.NOTES.read_text())
+    tables = [dataclasses.replace(table, draw=None) for table in reproduce.TABLES.values()]
+    expected = rendering.markdown(tables, store, store.folder, *texts)
+    page = (reproduce.RECORD / "RESULTS.md").read_text()
+    figures = re.findall(r"!\[.*\]\(results/(.*)\)", page)
+    assert all((store.folder / name).exists() for name in figures)
+    without_figures = re.sub(r"\n!\[.*\n", "", page)
+    assert without_figures.split("\n") == expected.split("\n")
+
+
+def test_a_smoke_run_has_two_rows(example, tmp_path):
+    reproduce = example("reproduce")
+    settings = reproduce.parse(["igr-figure2", "--smoke", "--output", str(tmp_path)])
+    assert len(reproduce.choose(reproduce.TABLES["igr-figure2"], settings)) == 2
+
+
 def test_the_record_is_known_by_any_path(example, monkeypatch, tmp_path):
     """A smoke run never goes into the record, nor among results."""
     reproduce = example("reproduce")
     monkeypatch.chdir(reproduce.RECORD.parent)
     found = reproduce.parse(["gst-table3", "--smoke", "--output", "keras_examples"])
-    assert found.output == reproduce.pathlib.Path("output")
+    assert found.output == reproduce.pathlib.Path("output") / "smoke"
+    found = reproduce.parse(["gst-table3", "--smoke", "--output", str(tmp_path)])
+    assert found.output == tmp_path.resolve() / "smoke"
     assert reproduce.parse(["--list", "--output", str(tmp_path)]).output == tmp_path.resolve()
     monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
     for arguments in (["--rows", "stgs-0.5"], ["gst-table3"]):
