@@ -122,7 +122,7 @@ _ABOUT = (
     "Negative log-likelihood by L_100 of 1,000 images (discrete; the column train: of training "
     "images); relaxed, discrete -L_m: the bounds that training and evaluation have, of a single "
     "sample but where a row says m=5. Learning rate 1e-3, the Concrete paper's 10^7 steps have "
-    "3e-4."
+    "3e-4. Weight decay 1e-3 by AdamW."
 )
 
 
