@@ -402,8 +402,8 @@ TABLES = (
         "densities (Eq. 14) and the posterior's temperature in the prior. With the KL of the "
         "categoricals the relaxed number is no bound. As the program: the published one, whose "
         "pixels are cut at 0.5 once, whose encoder has a layer of 784 units more and whose prior "
-        "of IGR has another location and scale; delta is 0.1 as in the text, versions of the program "
-        "have 0.1 or 1. On log z: an early version of it hands the "
+        "of IGR has another location and scale; delta is the text's 0.1, which the program has had "
+        "too, later 1. On log z: an early version of it hands the "
         "logarithm of a sample to the decoder; the discrete bound, of a one-hot vector's, is "
         "worthless. KL: of the discrete bound.",
         **_RELAXED,

@@ -17,6 +17,7 @@ BESIDE = {
     "igr-table4": ("igr-table1",),
     "report-annealing": ("report-temperatures",),
 }
+APPENDICES = {"igr-appendixc": "igr-table4", "igr-appendixe": "igr-figure2"}
 BOUNDS = ("discrete", "relaxed", "discrete_one")
 ASIDE = ("seconds", "cpu_seconds", "cpu_per_epoch")
 # Of the published GST code on the same data, run once outside of this project.
@@ -91,7 +92,7 @@ def tables_of(claim, before):
     """The tables that a claim names: `(GST, Table 3)`, or those of the claim before it."""
     found = re.findall(r"\((GST|IGR|Concrete), (Table|Figure|Appendix) (\w)\)", claim)
     names = [f"{paper}-{kind}{number}".lower() for paper, kind, number in found]
-    names = [name.replace("igr-appendixe", "igr-figure2") for name in names]
+    names = [APPENDICES.get(name, name) for name in names]
     if "(report, 4.2" in claim:
         names.append("report-temperatures")
     if "(report, 4.3" in claim:
