@@ -248,6 +248,11 @@ def draw_annealing(baseline, runs, images):
     """Loss and temperature by epoch against the fixed baseline; reconstructions."""
     runs = [baseline, *runs]
     figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
+    for ax in axes:
+        # Broken lines later: schedules with one start are one line until they part.
+        ax.set_prop_cycle(
+            color=plt.get_cmap("tab10").colors[:8], linestyle=["-", "--", "-.", ":"] * 2
+        )
     draw_losses(runs, axes[0])
     tfc.plots.curves(
         {run.name: run.history["temperature"] for run in runs},
