@@ -22,7 +22,7 @@ BOUNDS = ("discrete", "relaxed", "discrete_one")
 ASIDE = ("seconds", "cpu_seconds", "cpu_per_epoch")
 # Of the published GST code on the same data, run once outside of this project; and entropies that
 # the GST paper's text has, in no table.
-ELSEWHERE = {126.0, 117.4, 0.15, 0.0007}
+ELSEWHERE = {126.0, 117.4, 0.36, 0.15, 0.0007}
 
 
 class Record:
