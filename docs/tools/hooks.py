@@ -25,6 +25,7 @@ BORROWED = {
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
     "results.md": "keras_examples/RESULTS.md",
+    "listops.md": "keras_examples/RESULTS_LISTOPS.md",
     "benchmarks.md": "benchmarks/README.md",
     "savedmodels.md": "savedmodels/README.md",
 }
