@@ -279,13 +279,17 @@ def test_baselines_that_do_not_fit(kind):
         make(keras.Model(others, keras.layers.Dense(1)(merged)))
 
 
-def test_contexts_by_name():
-    """The encoder picks its inputs by name; the baseline reads the same ones."""
-    inputs = [keras.Input((2,), name="b"), keras.Input((1,), name="a")]
+@pytest.mark.parametrize("estimator", ["nvil", "vimco"])
+@pytest.mark.parametrize("named", [False, True])
+def test_contexts_by_name(estimator, named):
+    """The encoder picks its inputs by name or by key; the baseline reads the same ones."""
+    names = ("b", "a") if named else (None, None)
+    inputs = [keras.Input((n,), name=name) for n, name in zip((2, 1), names, strict=True)]
     hidden = keras.layers.Dense(6)(keras.layers.Concatenate()(inputs))
-    encoder = keras.Model(inputs, keras.layers.Reshape((2, 3))(hidden))
+    given = inputs if named else dict(zip("ba", inputs, strict=True))
+    encoder = keras.Model(given, keras.layers.Reshape((2, 3))(hidden))
     model = tfc.models.ScoreFunctionPredictor(
-        encoder, dense((2, 3), (3,), 5), layers.ConcreteSample(seed=0), estimator="nvil"
+        encoder, dense((2, 3), (3,), 5), layers.ConcreteSample(seed=0), estimator=estimator
     )
     model.compile("adam")
     x = {"a": CONTEXT[:, :1], "b": CONTEXT[:, 1:]}

@@ -104,43 +104,41 @@ class ScoreFunctionTraining(BoundModel):
                 for name in ("signal_mean", "signal_variance")
             ]
 
-    def build_baseline(self, specs):
+    def build_baseline(self, x, *targets):
         """Makes NVIL's baseline where none was given, and sees that it fits.
 
         Args:
-            specs: `KerasTensor`s of what it reads, in the structure of that.
+            x: `KerasTensor` of the data or the context, or a list of them.
+            *targets: `KerasTensor` of what else it reads.
         """
         if self.estimator != "nvil":
             return
+        specs = keras.tree.flatten([x, *targets])
         if not self._has_own_baseline:
-            self.baseline = _default_baseline(keras.tree.flatten(specs))
-        known = getattr(self.baseline, "inputs", None)
-        expected, found = len(keras.tree.flatten(specs)), len(known or ())
-        if known and found != expected:
-            raise invalid_value(
-                "baseline", f"a model of {expected} inputs, not {found}", self.baseline
-            )
-        if self.baseline.built and any(None in x.shape[1:] for x in keras.tree.flatten(specs)):
+            self.baseline = _default_baseline(specs)
+        inputs = getattr(self.baseline, "inputs", None)
+        if inputs and len(inputs) != len(specs):
+            expected = f"a model of {len(specs)} inputs, not {len(inputs)}"
+            raise invalid_value("baseline", expected, self.baseline)
+        if self.baseline.built and any(None in spec.shape[1:] for spec in specs):
             return
         # A call builds what `build` leaves without weights.
+        zeros = keras.tree.map_structure(_zeros, self._baseline_inputs(x, *targets))
         with tf.init_scope():
-            value = self.baseline(self._baseline_inputs(keras.tree.map_structure(_zeros, specs)))
+            value = self.baseline(zeros)
         if getattr(value, "shape", None) not in ((1,), (1, 1)):
             raise invalid_value("baseline", _EXPECTED, self.baseline)
 
-    def _baseline_inputs(self, seen):
-        """What is seen as a baseline reads it: its own structure, or one tensor after another."""
+    def _baseline_inputs(self, x, *targets):
+        """What a baseline reads: x or `[x, y]`; the default one, a tensor after the other."""
         if self._has_own_baseline:
-            return seen
-        flat = keras.tree.flatten(seen)
+            return [x, *targets] if targets else x
+        specs = keras.tree.flatten(input_spec(as_list(self.encoder)[0]))
+        names = [spec.name for spec in specs if spec is not None]
+        if isinstance(x, dict) and names and set(names) <= set(x):
+            x = [x[name] for name in names]  # as the encoder picks them
+        flat = keras.tree.flatten([x, *targets])
         return flat[0] if len(flat) == 1 else flat
-
-    def in_order(self, x):
-        """A context or data by name as the first encoder's inputs, one after another."""
-        specs = input_spec(as_list(self.encoder)[0])
-        if isinstance(x, dict) and specs is not None and not self._has_own_baseline:
-            return [x[spec.name] for spec in keras.tree.flatten(specs)]
-        return x
 
     def check_scored(self, latents):
         """Raises unless the mass of what is drawn has a gradient."""
@@ -149,19 +147,19 @@ class ScoreFunctionTraining(BoundModel):
                 expected = "a layer of categorical or binary variables, not an IGRSample"
                 raise invalid_type("latent", expected, latent.layer)
 
-    def scored(self, inputs, terms, values, log_q):
+    def scored(self, terms, values, log_q, x, *targets):
         """Training terms with the estimator's loss.
 
         Args:
-            inputs: what NVIL's baseline reads, in the structure of `build_baseline`'s.
             terms: `{name: [batch]}`, the metrics.
             values: tensor `[m, batch]`, what is maximised, log weights for VIMCO.
             log_q: tensor `[m, batch]`.
+            x, *targets: what NVIL's baseline reads, as in `build_baseline`.
         """
         if self.estimator != "nvil":
             return {**terms, "loss": -_SURROGATES[self.estimator](values, log_q)}
-        baseline = self.baseline(self._baseline_inputs(inputs), training=True)
-        baseline = tf.reshape(working(baseline), [-1])
+        seen = keras.tree.map_structure(tf.convert_to_tensor, self._baseline_inputs(x, *targets))
+        baseline = tf.reshape(working(self.baseline(seen, training=True)), [-1])
         moments = [tf.convert_to_tensor(moment) for moment in self._moments]
         surrogate, auxiliary, moments = nvil_surrogate(
             values, log_q, baseline, moments, self.normalize, self.decay

@@ -83,7 +83,7 @@ class ScoreFunctionPredictor(ScoreFunctionTraining, StructuredPredictor):
             return
         target = self._target_shape()
         if target is not None:
-            self.build_baseline([x, keras.KerasTensor(target)])
+            self.build_baseline(x, keras.KerasTensor(target))
         elif self.baseline is None or not self.baseline.built:
             expected = "a built model where the outputs do not tell the shape of the targets"
             raise invalid_value("baseline", expected, self.baseline)
@@ -103,11 +103,8 @@ class ScoreFunctionPredictor(ScoreFunctionTraining, StructuredPredictor):
         outputs = self._outputs(x, way, self.num_samples, training=True)
         log_likelihood = self.likelihood.log_prob(y, outputs)
         terms = {"reconstruction": -tf.reduce_mean(log_likelihood, axis=0)}
-        seen = [
-            keras.tree.map_structure(tf.convert_to_tensor, self.in_order(x)),
-            tf.cast(y, log_likelihood.dtype),
-        ]
-        return self.scored(seen, terms, log_likelihood, way.log_q(self.num_samples))
+        y = tf.cast(y, log_likelihood.dtype)
+        return self.scored(terms, log_likelihood, way.log_q(self.num_samples), x, y)
 
     def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         terms = self._discrete_terms(x, y, next_seeds(self._latents))

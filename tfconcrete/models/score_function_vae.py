@@ -125,7 +125,7 @@ class ScoreFunctionVAE(ScoreFunctionTraining, VAE):
         if self.estimator != "vimco":
             # Without the gradient of log q in the values, whose mean is zero.
             values += self.beta * (log_q - tf.stop_gradient(log_q))
-        return self.scored(self.in_order(x), mean_terms(log_likelihood, log_ratio), values, log_q)
+        return self.scored(mean_terms(log_likelihood, log_ratio), values, log_q, x)
 
     def discrete_terms(self, x: tf.Tensor, y: tf.Tensor) -> dict[str, tf.Tensor]:
         terms = self._terms(x, self._exact_sampling(next_seeds(self._latents)), False, 1.0)
